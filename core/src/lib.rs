@@ -1,0 +1,1 @@
+//! One correct distributed lock on Redis.

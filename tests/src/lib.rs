@@ -1,0 +1,1 @@
+//! Server harness of redlatch: real servers, a fault proxy and command capture.
