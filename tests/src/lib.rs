@@ -1,1 +1,48 @@
-//! Server harness of redlatch: real servers, a fault proxy and command capture.
+//! Test harness of redlatch: real servers, a fault proxy, command capture and helper processes.
+//!
+//! | need | use |
+//! |---|---|
+//! | a server of each kind that is installed | [`each_server`], [`Server`], [`ServerKind`] |
+//! | lost, late, cut or reordered traffic | [`Proxy`] |
+//! | what reached the server, and in which order | [`Monitor`], [`Server::command_counts`] |
+//! | another process that waits, holds, stalls or dies | [`Process`] |
+//! | wait without a hopeful sleep | [`eventually`], [`assert_eventually`], [`Monitor::wait_idle`] |
+//! | threads and memory of this process | [`thread_names`], [`thread_count`], [`rss_bytes`] |
+//!
+//! Everything started here ends when its handle is dropped, and is killed by the kernel when the test
+//! process dies first. The harness panics, with the server's log or the process's output, where a test
+//! could not go on.
+//!
+//! ```no_run
+//! use redlatch_tests::{Monitor, Proxy, each_server};
+//!
+//! each_server(|server| {
+//!     let proxy = Proxy::in_front_of(server);
+//!     let monitor = Monitor::start(server);
+//!     proxy.swallow_next_reply_to(b"EVALSHA");
+//!     // … run the client under test against `proxy.url()` …
+//!     monitor.wait_idle();
+//!     assert_eq!(monitor.count(|line| line.is("evalsha")), 2);
+//! });
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod launch;
+mod monitor;
+mod observe;
+mod ports;
+mod process;
+mod proxy;
+mod servers;
+mod wire;
+
+pub use monitor::{Monitor, MonitorLine};
+pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread_names};
+pub use process::Process;
+pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
+pub use rustix::process::Signal;
+pub use servers::{
+    Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with,
+};
+pub use wire::RawConnection;

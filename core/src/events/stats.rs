@@ -1,0 +1,226 @@
+//! The counters and timings as callers read them.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::LostReason;
+
+use super::counters::{Count, Counters};
+
+/// A snapshot of what a client has done since it was built (in a forked child: since the fork).
+///
+/// Counters only grow. The snapshot is not atomic across counters.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Leases granted; nested acquires are not counted.
+    pub acquired: u64,
+    /// Tries that found the lock busy and did not wait.
+    pub busy: u64,
+    /// Waits that ended with the lock still busy.
+    pub timed_out: u64,
+    /// Acquires that ended without a usable answer from the server.
+    pub unavailable: u64,
+    /// Acquires that ended with another error: credentials, permission, foreign data, closed.
+    pub acquire_failed: u64,
+    /// Requests of waiters after the first one of each wait.
+    pub polls: u64,
+    /// Leases renewed in the background.
+    pub renewed: u64,
+    /// Background renewals sent again after one without an answer.
+    pub renewal_retried: u64,
+    /// Background renewals without an answer, one for each lease and try.
+    pub renewal_failed: u64,
+    /// Background renewals sent later than two thirds of the ttl after the last good one.
+    pub renewal_late: u64,
+    /// Leases released by their holder and confirmed by the server.
+    pub released: u64,
+    /// Releases that ended with an error other than a lost lease.
+    pub release_failed: u64,
+    /// Releases that the server did not confirm in time and that went on in the background.
+    pub release_unconfirmed: u64,
+    /// Background releases that the server confirmed.
+    pub background_released: u64,
+    /// Background releases given up: the key lapses by its ttl.
+    pub background_gave_up: u64,
+    /// Leases whose thread ended without releasing them.
+    pub abandoned: u64,
+    /// Releases whose wake-up the server's access rules forbade to publish.
+    pub publish_denied: u64,
+    /// Panics caught in `on_lost` callbacks.
+    pub callback_panicked: u64,
+    /// Panics caught in the library's own threads.
+    pub thread_panicked: u64,
+    /// Leases held now, re-entrant locks counted once.
+    pub held_now: u64,
+    /// Callers blocked in an acquire now.
+    pub waiting_now: u64,
+    /// Releases waiting for the background now.
+    pub background_now: u64,
+    /// The lease held longest now.
+    pub longest_hold_now: Option<LongestHold>,
+    /// Time from call to grant or to giving up, in µs.
+    pub wait_micros: Histogram,
+    /// Time from grant to release or loss, in µs.
+    pub hold_micros: Histogram,
+    /// Hold time in percent of the lock's ttl: above 100 only renewal kept the lease.
+    pub hold_percent_of_ttl: Histogram,
+    /// Names that were waited for most, with upper bounds of how often; at most 64.
+    pub hottest: Vec<HotName>,
+    lost: [u64; LostReason::ALL.len()],
+}
+
+/// A name and how often it was waited for, at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HotName {
+    /// The lock's name.
+    pub name: String,
+    /// Waits, an upper bound.
+    pub waits: u64,
+}
+
+/// The lease held longest at the time of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LongestHold {
+    /// The lock's name.
+    pub name: String,
+    /// For how long it has been held.
+    pub held: Duration,
+}
+
+/// Gauges that other parts of a client know.
+#[derive(Debug, Default)]
+pub(crate) struct Gauges {
+    pub(crate) held_now: u64,
+    pub(crate) background_now: u64,
+    pub(crate) longest_hold_now: Option<LongestHold>,
+}
+
+impl Stats {
+    pub(crate) fn read(counters: &Counters, gauges: Gauges) -> Stats {
+        let timings = counters.timings();
+        let hottest = timings.hot.ranked().into_iter().map(|(name, waits)| HotName { name, waits }).collect();
+        Stats {
+            acquired: counters.get(Count::Acquired),
+            busy: counters.get(Count::Busy),
+            timed_out: counters.get(Count::TimedOut),
+            unavailable: counters.get(Count::Unavailable),
+            acquire_failed: counters.get(Count::AcquireFailed),
+            polls: counters.get(Count::Polls),
+            renewed: counters.get(Count::Renewed),
+            renewal_retried: counters.get(Count::RenewalRetried),
+            renewal_failed: counters.get(Count::RenewalFailed),
+            renewal_late: counters.get(Count::RenewalLate),
+            released: counters.get(Count::Released),
+            release_failed: counters.get(Count::ReleaseFailed),
+            release_unconfirmed: counters.get(Count::ReleaseUnconfirmed),
+            background_released: counters.get(Count::BackgroundReleased),
+            background_gave_up: counters.get(Count::BackgroundGaveUp),
+            abandoned: counters.get(Count::Abandoned),
+            publish_denied: counters.get(Count::PublishDenied),
+            callback_panicked: counters.get(Count::CallbackPanicked),
+            thread_panicked: counters.get(Count::ThreadPanicked),
+            held_now: gauges.held_now,
+            waiting_now: counters.waiting_now(),
+            background_now: gauges.background_now,
+            longest_hold_now: gauges.longest_hold_now,
+            wait_micros: timings.wait,
+            hold_micros: timings.hold,
+            hold_percent_of_ttl: timings.hold_percent_of_ttl,
+            hottest,
+            lost: counters.lost_counts(),
+        }
+    }
+
+    /// Leases lost for `reason`; `MaxHold` is how often `max_hold` was reached.
+    pub fn lost(&self, reason: LostReason) -> u64 {
+        let position = LostReason::ALL.iter().position(|known| *known == reason);
+        position.map_or(0, |position| self.lost[position])
+    }
+
+    /// Leases lost for any reason.
+    pub fn lost_total(&self) -> u64 {
+        self.lost.iter().sum()
+    }
+}
+
+/// A distribution of whole numbers with a relative error of at most 1 %.
+#[derive(Clone)]
+pub struct Histogram(hdrhistogram::Histogram<u64>);
+
+impl Histogram {
+    /// The largest value that is told apart: 24 h in µs. Larger ones count as this.
+    const MAX: u64 = 24 * 3600 * 1_000_000;
+
+    pub(crate) fn new() -> Histogram {
+        match hdrhistogram::Histogram::new_with_bounds(1, Histogram::MAX, 2) {
+            Ok(histogram) => Histogram(histogram),
+            Err(_) => unreachable!("constant bounds that the constructor accepts"),
+        }
+    }
+
+    pub(crate) fn record(&mut self, value: u64) {
+        self.0.saturating_record(value);
+    }
+
+    /// Recorded values.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Mean; 0 when empty.
+    pub fn mean(&self) -> f64 {
+        self.0.mean()
+    }
+
+    /// Largest value; 0 when empty.
+    pub fn max(&self) -> u64 {
+        self.0.max()
+    }
+
+    /// The value below or at which `quantile` (0.0 to 1.0) of all values lie; 0 when empty.
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        if self.0.is_empty() { 0 } else { self.0.value_at_quantile(quantile.clamp(0.0, 1.0)) }
+    }
+
+    /// How many values are at most `value`: for cumulative buckets of metrics systems.
+    pub fn count_at_most(&self, value: u64) -> u64 {
+        self.0.count_between(0, value.min(Histogram::MAX))
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .field("max", &self.max())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_one_percent() {
+        let mut histogram = Histogram::new();
+        (1..=10_000).for_each(|value| histogram.record(value));
+        let median = histogram.quantile(0.5) as f64;
+        assert!((median - 5_000.0).abs() <= 50.0, "{median}");
+        assert_eq!(histogram.count(), 10_000);
+        assert!(histogram.count_at_most(100).abs_diff(100) <= 1);
+        assert_eq!(Histogram::new().quantile(0.99), 0);
+    }
+
+    #[test]
+    fn values_beyond_the_range_are_counted_at_its_end() {
+        let mut histogram = Histogram::new();
+        histogram.record(u64::MAX);
+        assert_eq!(histogram.count(), 1);
+    }
+}

@@ -1,0 +1,107 @@
+//! From a lock's name to its Redis keys.
+
+use crate::error::{Error, Result};
+use crate::options;
+
+use super::Role;
+
+const MARK: &str = ":redlatch:";
+
+/// A lock's key and the way to its siblings, which live in the same cluster slot.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    text: Box<str>,
+    tagged: bool,
+}
+
+impl Key {
+    /// The key of lock `name`: `prefix` + `name`.
+    ///
+    /// Refused: an empty or overlong name; a key that contains `:redlatch:`, which could be another lock's
+    /// sibling; a key all in braces, whose siblings would be those of the same key without them.
+    pub(crate) fn new(prefix: &str, name: &str) -> Result<Key> {
+        if name.is_empty() || name.len() > options::MAX_NAME_BYTES {
+            let expected = format!("a name of 1 to {} bytes of UTF-8", options::MAX_NAME_BYTES);
+            return Err(Error::config("name", format_args!("<{} bytes>", name.len()), expected));
+        }
+        let text = format!("{prefix}{name}");
+        if text.contains(MARK) {
+            let expected = format!("a name that does not contain {MARK:?}, which marks redlatch's own keys");
+            return Err(Error::config("name", format_args!("{name:?}"), expected));
+        }
+        if text.starts_with('{') && text.ends_with('}') {
+            let expected = "a key that is not all in braces: set a key_prefix or add to the name";
+            return Err(Error::config("name", format_args!("{name:?}"), expected));
+        }
+        let tagged = has_hash_tag(&text);
+        Ok(Key { text: text.into(), tagged })
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The key for `role`; the lock's own for [`Role::Lock`].
+    pub(crate) fn of(&self, role: Role) -> String {
+        if role == Role::Lock { self.text.to_string() } else { self.sibling(role.suffix()) }
+    }
+
+    /// The tombstone of a token.
+    pub(crate) fn gone(&self, token: &str) -> String {
+        self.sibling(&format!("gone:{token}"))
+    }
+
+    fn sibling(&self, suffix: &str) -> String {
+        if self.tagged {
+            format!("{}{MARK}{suffix}", self.text)
+        } else {
+            format!("{{{}}}{MARK}{suffix}", self.text)
+        }
+    }
+}
+
+/// Whether a cluster would hash only a part of the key: the first `{` has a later `}` and something between.
+fn has_hash_tag(key: &str) -> bool {
+    let Some((_, rest)) = key.split_once('{') else { return false };
+    rest.find('}').is_some_and(|end| end > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fence(name: &str) -> String {
+        Key::new("lock:", name).unwrap().of(Role::Fence)
+    }
+
+    #[test]
+    fn siblings_live_in_the_slot_of_their_lock() {
+        assert_eq!(fence("orders"), "{lock:orders}:redlatch:fence");
+        assert_eq!(fence("{user7}:orders"), "lock:{user7}:orders:redlatch:fence");
+        assert_eq!(fence("{}x"), "{lock:{}x}:redlatch:fence");
+    }
+
+    #[test]
+    fn names_that_look_alike_share_no_key() {
+        let names = ["a", "{a}", "{a}:fence", "a:fence", "a}", "{a", "{{a}}", "{}", "a:redlatch"];
+        let keys: Vec<Key> = names.iter().map(|name| Key::new("lock:", name).unwrap()).collect();
+        let all = keys.iter().flat_map(|key| Role::ALL.map(|role| key.of(role)));
+        let distinct: std::collections::BTreeSet<String> = all.collect();
+        assert_eq!(distinct.len(), names.len() * Role::ALL.len());
+    }
+
+    #[test]
+    fn names_that_could_touch_another_locks_keys_are_refused() {
+        for (prefix, name) in [("lock:", "a:redlatch:fence"), ("x:redlatch", ":y"), ("", "{a}"), ("{", "a}")] {
+            assert!(matches!(Key::new(prefix, name), Err(Error::Config { option: "name", .. })), "{prefix}{name}");
+        }
+    }
+
+    #[test]
+    fn length_counts_bytes() {
+        assert!(Key::new("", "").is_err());
+        assert!(Key::new("", &"x".repeat(1024)).is_ok());
+        assert!(Key::new("", &"x".repeat(1025)).is_err());
+        assert!(Key::new("", &"é".repeat(513)).is_err());
+    }
+}

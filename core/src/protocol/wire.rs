@@ -1,0 +1,244 @@
+//! Requests to bytes, replies to types.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::token::Token;
+
+use super::{Acquire, Acquired, Ask, Inspection, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Role, SIBLING_LIFE};
+
+/// A script of the protocol and how to call it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    source: &'static str,
+    sha: String,
+}
+
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("acquire.lua")));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("release.lua")));
+static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("renew.lua")));
+
+impl Script {
+    fn new(source: &'static str) -> Script {
+        Script { source, sha: redis::Script::new(source).get_hash().to_owned() }
+    }
+
+    fn command(&self, whole: bool, keys: usize) -> redis::Cmd {
+        let (verb, what) = if whole { ("EVAL", self.source) } else { ("EVALSHA", self.sha.as_str()) };
+        let mut command = redis::cmd(verb);
+        command.arg(what).arg(keys);
+        command
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The acquire request as bytes; `whole` carries the script itself instead of its hash.
+pub(crate) fn encode_acquire(request: &Acquire<'_>, whole: bool) -> Vec<u8> {
+    let mut command = ACQUIRE.command(whole, 7);
+    add_keys(&mut command, request.key, request.token);
+    command.arg(request.token.as_str()).arg(millis(request.ttl)).arg(millis(request.fence_retention));
+    match &request.ask {
+        Ask::Try => command.arg("try").arg("").arg(NO_INBOX),
+        Ask::Join { score: Some(score), inbox } => command.arg("join").arg(*score).arg(*inbox),
+        Ask::Join { score: None, inbox } => command.arg("join").arg("").arg(*inbox),
+        Ask::Adopt { .. } => command.arg("adopt").arg("").arg(NO_INBOX),
+    };
+    let from = if let Ask::Adopt { from } = request.ask { from.as_str() } else { "" };
+    command.arg(millis(SIBLING_LIFE)).arg(from);
+    command.get_packed_command()
+}
+
+/// The release request as bytes. `counts_all`: the server's `PUBSUB NUMSUB` sees every subscriber.
+pub(crate) fn encode_release(request: &Release<'_>, counts_all: bool, whole: bool) -> Vec<u8> {
+    let mut command = RELEASE.command(whole, 7);
+    add_keys(&mut command, request.key, request.token);
+    command.arg(request.token.as_str()).arg(request.tombstone.map_or(0, millis)).arg(millis(request.turn));
+    command.arg(millis(SIBLING_LIFE)).arg(u8::from(counts_all));
+    command.get_packed_command()
+}
+
+fn add_keys(command: &mut redis::Cmd, key: &super::Key, token: &Token) {
+    command.arg(key.as_str());
+    for role in [Role::Fence, Role::Queue, Role::Waiters, Role::Turn] {
+        command.arg(key.of(role));
+    }
+    command.arg(key.gone(token.as_str())).arg(key.of(Role::Probe));
+}
+
+/// The renewing request for a batch, which must not be empty, as bytes.
+pub(crate) fn encode_renew(batch: &[Renew<'_>], whole: bool) -> Vec<u8> {
+    let mut command = RENEW.command(whole, batch.len() + 1);
+    command.arg(batch.first().map(|first| first.key.of(Role::Probe)).unwrap_or_default());
+    for item in batch {
+        command.arg(item.key.as_str());
+    }
+    for item in batch {
+        command.arg(item.token.as_str()).arg(millis(item.ttl));
+    }
+    command.get_packed_command()
+}
+
+/// One transaction that reads a lock's keys: one reply after [`INSPECTION_PREFACE`] replies that do not matter.
+pub(crate) fn encode_inspection(key: &super::Key) -> (Vec<u8>, usize) {
+    let mut pipe = redis::pipe();
+    pipe.atomic();
+    pipe.cmd("GET").arg(key.as_str());
+    pipe.cmd("PTTL").arg(key.as_str());
+    pipe.cmd("GET").arg(key.of(Role::Fence));
+    pipe.cmd("ZCARD").arg(key.of(Role::Queue));
+    (pipe.get_packed_pipeline(), 6)
+}
+
+/// A reply of none of the shapes that the protocol knows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Malformed(pub(crate) String);
+
+fn malformed(what: &str, value: &Value) -> Malformed {
+    let shape = match value {
+        Value::Nil => "nil",
+        Value::Int(_) => "integer",
+        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => "string",
+        Value::Array(_) => "array of another shape",
+        _ => "value of another kind",
+    };
+    Malformed(format!("the reply to {what} is a {shape}"))
+}
+
+fn integer(value: &Value) -> Option<i64> {
+    if let Value::Int(number) = value { Some(*number) } else { None }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The reply of the acquire script.
+pub(crate) fn decode_acquire(value: &Value) -> Result<Acquired, Malformed> {
+    let parse = || {
+        let Value::Array(fields) = value else { return None };
+        let [status, left, rank, score, fence] = fields.as_slice() else { return None };
+        let (status, left, rank) = (integer(status)?, integer(left)?, integer(rank)?);
+        match status {
+            1 => Some(Acquired::Granted { fence: text(fence)?.parse().ok()? }),
+            0 => {
+                let left = u64::try_from(left).ok().map(Duration::from_millis);
+                let place = match u64::try_from(rank) {
+                    Ok(rank) => Some(Place { rank, score: text(score)?.parse().ok()? }),
+                    Err(_) => None,
+                };
+                Some(Acquired::Busy { left, place })
+            }
+            -1 => Some(Acquired::Abandoned),
+            _ => None,
+        }
+    };
+    parse().ok_or_else(|| malformed("acquire", value))
+}
+
+/// The reply of the release script.
+pub(crate) fn decode_release(value: &Value) -> Result<ReleaseAnswer, Malformed> {
+    let parse = || {
+        let Value::Array(fields) = value else { return None };
+        let [released, woken, denied, damaged] = fields.as_slice() else { return None };
+        Some(ReleaseAnswer {
+            released: flag(released)?,
+            woken: flag(woken)?,
+            publish_denied: flag(denied)?,
+            damaged: match text(damaged)? {
+                "" => None,
+                word => Some(Role::parse(word)?),
+            },
+        })
+    };
+    parse().ok_or_else(|| malformed("release", value))
+}
+
+fn flag(value: &Value) -> Option<bool> {
+    match integer(value)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+/// The reply of the renew script for `count` leases.
+pub(crate) fn decode_renew(value: &Value, count: usize) -> Result<Vec<bool>, Malformed> {
+    let parse = || {
+        let Value::Array(fields) = value else { return None };
+        (fields.len() == count).then_some(())?;
+        fields.iter().map(flag).collect()
+    };
+    parse().ok_or_else(|| malformed("renew", value))
+}
+
+/// The reply of the inspecting transaction; `Err(Ok(role))` names a key with foreign data.
+pub(crate) fn decode_inspection(value: &Value) -> Result<Inspection, Result<Role, Malformed>> {
+    let unreadable = || Err(malformed("inspect", value));
+    let Value::Array(fields) = value else { return Err(unreadable()) };
+    let [holder, left, fence, waiters] = fields.as_slice() else { return Err(unreadable()) };
+    for (role, field) in [(Role::Lock, holder), (Role::Fence, fence), (Role::Queue, waiters)] {
+        if let Value::ServerError(error) = field {
+            return Err(if error.code() == "WRONGTYPE" { Ok(role) } else { unreadable() });
+        }
+    }
+    let token = match holder {
+        Value::Nil => None,
+        Value::BulkString(bytes) => Some(Token::foreign(&String::from_utf8_lossy(bytes))),
+        _ => return Err(unreadable()),
+    };
+    let fence = match fence {
+        Value::Nil => None,
+        other => Some(text(other).and_then(|digits| digits.parse().ok()).ok_or(Ok(Role::Fence))?),
+    };
+    let (Some(left), Some(waiters)) = (integer(left), integer(waiters)) else { return Err(unreadable()) };
+    Ok(Inspection {
+        token,
+        left: u64::try_from(left).ok().map(Duration::from_millis),
+        fence,
+        waiters: u64::try_from(waiters).unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn replies_of_the_documented_shapes_are_understood() {
+        let granted = Value::Array(vec![Value::Int(1), Value::Int(-1), Value::Int(-1), bulk(""), bulk("1764496000000001")]);
+        assert_eq!(decode_acquire(&granted), Ok(Acquired::Granted { fence: 1_764_496_000_000_001 }));
+        let busy = Value::Array(vec![Value::Int(0), Value::Int(25), Value::Int(3), bulk("17"), bulk("")]);
+        let place = Some(Place { rank: 3, score: 17 });
+        assert_eq!(decode_acquire(&busy), Ok(Acquired::Busy { left: Some(Duration::from_millis(25)), place }));
+        let tried = Value::Array(vec![Value::Int(0), Value::Int(-1), Value::Int(-1), bulk(""), bulk("")]);
+        assert_eq!(decode_acquire(&tried), Ok(Acquired::Busy { left: None, place: None }));
+        assert_eq!(decode_renew(&Value::Array(vec![Value::Int(1), Value::Int(0)]), 2), Ok(vec![true, false]));
+    }
+
+    #[test]
+    fn anything_else_is_malformed_not_a_grant() {
+        let short = Value::Array(vec![Value::Int(1)]);
+        let no_fence = Value::Array(vec![Value::Int(1), Value::Int(-1), Value::Int(-1), bulk(""), bulk("")]);
+        for value in [Value::Nil, Value::Int(1), Value::Okay, short.clone(), no_fence] {
+            assert!(decode_acquire(&value).is_err(), "{value:?}");
+        }
+        for value in [Value::Nil, Value::Array(vec![Value::Int(2)]), Value::Array(vec![])] {
+            assert!(decode_renew(&value, 1).is_err(), "{value:?}");
+            assert!(decode_release(&value).is_err(), "{value:?}");
+            assert!(decode_inspection(&value).is_err(), "{value:?}");
+        }
+    }
+}

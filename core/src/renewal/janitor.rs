@@ -1,0 +1,172 @@
+//! Releases that could not be confirmed at once go on here, on a time budget and a connection of their own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment, Monitor};
+use crate::events::{Count, Counters};
+use crate::lease::{Grant, LockSpec};
+use crate::protocol::{Release, tombstone_life};
+use crate::token::Token;
+use crate::transport::Transport;
+
+use super::workers::Threads;
+
+/// Gap between two tries of one release, in ms, jittered between these: a key is free within 100 ms of its
+/// server's return.
+const RETRY_GAP: std::ops::Range<u64> = 25..75;
+
+/// A release for the background.
+#[derive(Debug)]
+pub(crate) struct Job {
+    spec: Arc<LockSpec>,
+    token: Token,
+    /// A late copy of this token's acquire must be refused.
+    tombstone: bool,
+    not_before: Moment,
+    /// When trying has no use any more.
+    until: Moment,
+}
+
+impl Job {
+    pub(crate) fn new(spec: &Arc<LockSpec>, token: &Token, tombstone: bool, now: Moment, until: Moment) -> Job {
+        Job { spec: spec.clone(), token: token.clone(), tombstone, not_before: now, until }
+    }
+
+    pub(crate) fn of_lost_lease(grant: &Grant, not_before: Moment, until: Moment) -> Job {
+        Job { not_before, ..Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, not_before, until) }
+    }
+}
+
+/// The queue and its thread.
+#[derive(Debug)]
+pub(crate) struct Janitor {
+    clock: Clock,
+    io_timeout: Duration,
+    turn: Duration,
+    transport: Arc<dyn Transport>,
+    counters: Arc<Counters>,
+    state: Monitor<State>,
+    threads: Threads,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: BTreeMap<(Moment, u64), Job>,
+    next: u64,
+    /// A job that is being tried.
+    busy: bool,
+    started: bool,
+    /// After this the thread ends, earlier when nothing is left.
+    stop_at: Option<Moment>,
+}
+
+impl Janitor {
+    pub(crate) fn new(
+        clock: &Clock,
+        io_timeout: Duration,
+        turn: Duration,
+        transport: Arc<dyn Transport>,
+        counters: Arc<Counters>,
+    ) -> Arc<Janitor> {
+        let state = Monitor::new(clock, true, State::default());
+        let threads = Threads::default();
+        Arc::new(Janitor { clock: clock.clone(), io_timeout, turn, transport, counters, state, threads })
+    }
+
+    /// Takes over a release. Never blocks.
+    pub(crate) fn release(self: &Arc<Self>, job: Job) {
+        let first = {
+            let mut state = self.state.lock();
+            state.push(job);
+            !std::mem::replace(&mut state.started, true)
+        };
+        self.state.notify_all();
+        if first {
+            let janitor = self.clone();
+            let lane = self.transport.dedicated();
+            self.threads.start("redlatch-janitor", &self.clock, &self.counters, move || janitor.work(&*lane));
+        }
+    }
+
+    /// Releases not confirmed yet.
+    pub(crate) fn pending(&self) -> u64 {
+        let state = self.state.lock();
+        state.jobs.len() as u64 + u64::from(state.busy)
+    }
+
+    /// Ends the thread when its queue is empty, at `by` at the latest (plus one try).
+    pub(crate) fn stop(&self, by: Moment) {
+        self.state.lock().stop_at = Some(by);
+        self.state.notify_all();
+        self.threads.join();
+    }
+
+    fn work(&self, lane: &dyn Transport) {
+        while let Some(job) = self.next() {
+            let left = self.attempt(lane, job);
+            let mut state = self.state.lock();
+            state.busy = false;
+            if let Some(job) = left {
+                state.push(job);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.state.lock();
+        loop {
+            let now = self.clock.now();
+            if let Some(stop_at) = state.stop_at {
+                if state.jobs.is_empty() || now >= stop_at {
+                    let left = state.jobs.len();
+                    if left > 0 {
+                        self.counters.add(Count::BackgroundGaveUp, left as u64);
+                        tracing::warn!(releases = left, "client closed with unconfirmed releases: their keys lapse by ttl");
+                        state.jobs.clear();
+                    }
+                    return None;
+                }
+            }
+            let first = state.jobs.first_key_value().map_or(Moment::FAR, |((at, _), _)| *at);
+            if first <= now {
+                state.busy = true;
+                return state.jobs.pop_first().map(|(_, job)| job);
+            }
+            let until = state.stop_at.map_or(first, |stop_at| first.min(stop_at));
+            state = state.wait_until(until);
+        }
+    }
+
+    /// Tries once; gives the job back when it has to be tried again.
+    fn attempt(&self, lane: &dyn Transport, mut job: Job) -> Option<Job> {
+        let now = self.clock.now();
+        let (name, tombstone) = (&*job.spec.name, job.tombstone.then(|| tombstone_life(job.spec.options.ttl)));
+        let request = Release { key: &job.spec.key, token: &job.token, tombstone, turn: self.turn };
+        match lane.release(&request, now.after(self.io_timeout)) {
+            Ok(_) => {
+                self.counters.one(Count::BackgroundReleased);
+                tracing::debug!(lock = name, "released in the background");
+                None
+            }
+            Err(fault) if fault.is_retryable() && now < job.until => {
+                job.not_before = self.clock.now().after(Duration::from_millis(fastrand::u64(RETRY_GAP)));
+                Some(job)
+            }
+            Err(fault) => {
+                self.counters.one(Count::BackgroundGaveUp);
+                let server = lane.server();
+                tracing::warn!(lock = name, server, error = fault.detail, "background release given up: key lapses by ttl");
+                None
+            }
+        }
+    }
+}
+
+impl State {
+    fn push(&mut self, job: Job) {
+        self.next += 1;
+        self.jobs.insert((job.not_before, self.next), job);
+    }
+}

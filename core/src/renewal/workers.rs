@@ -1,0 +1,123 @@
+//! The renewing threads, and how threads of a client start and end.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::error::LostReason;
+use crate::events::{Count, Counters};
+use crate::lease::Grant;
+use crate::protocol::Renew;
+use crate::transport::Transport;
+
+use super::{Keeper, Short, contained, renew_at};
+
+/// Gap between two tries of a renewal that got no answer, jittered between these.
+const RETRY_GAP: std::ops::Range<u64> = 50..250;
+
+/// Threads of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Threads(Short<Vec<JoinHandle<()>>>);
+
+impl Threads {
+    /// Starts a thread that runs `work` to its end. A panic in `work` is counted and `work` runs on elsewhere.
+    pub(crate) fn start(&self, name: &str, clock: &Clock, counters: &Arc<Counters>, work: impl FnOnce() + Send + 'static) {
+        let running = clock.background();
+        let counters = counters.clone();
+        let named = thread::Builder::new().name(name.to_owned());
+        let started = named.spawn(move || {
+            let _running = running;
+            contained(&counters, Count::ThreadPanicked, "a thread of redlatch", work);
+        });
+        match started {
+            Ok(handle) => self.0.lock().push(handle),
+            Err(error) => tracing::error!(thread = name, %error, "cannot start a thread: leases may be lost"),
+        }
+    }
+
+    /// Waits for the end of all threads but the calling one.
+    pub(crate) fn join(&self) {
+        let handles = std::mem::take(&mut *self.0.lock());
+        let me = thread::current().id();
+        for handle in handles.into_iter().filter(|handle| handle.thread().id() != me) {
+            // A panic was counted where it was caught.
+            let _ = handle.join();
+        }
+    }
+}
+
+impl Keeper {
+    pub(super) fn renew_loop(&self, lane: &dyn Transport) {
+        while let Some(batch) = self.due.take() {
+            let mut done = false;
+            contained(&self.counters, Count::ThreadPanicked, "a renewal", || {
+                self.renew(lane, &batch);
+                done = true;
+            });
+            if !done {
+                self.retry(&batch);
+            }
+        }
+    }
+
+    fn renew(&self, lane: &dyn Transport, batch: &[Arc<Grant>]) {
+        let now = self.clock.now();
+        // What has ended by now is the watch's business; nothing is sent for its token any more.
+        let live: Vec<Arc<Grant>> = batch.iter().filter(|grant| grant.state.is_live(now)).cloned().collect();
+        let Some(limit) = live.iter().map(|grant| self.try_limit(grant)).min() else { return };
+        for grant in &live {
+            let since = now.since(grant.sent());
+            if since > grant.ttl() / 3 * 2 && grant.deadline().is_some() {
+                self.counters.one(Count::RenewalLate);
+                let (name, ttl_ms) = (&*grant.spec.name, grant.ttl().as_millis() as u64);
+                tracing::warn!(lock = name, ttl_ms, since_ms = since.as_millis() as u64, "late renewal");
+            }
+        }
+        let requests: Vec<Renew<'_>> = live
+            .iter()
+            .map(|grant| Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() })
+            .collect();
+        match lane.renew(&requests, now.after(limit)) {
+            Ok(answer) => self.answered(&live, &answer.reply, answer.sent),
+            Err(fault) => {
+                self.counters.add(Count::RenewalFailed, live.len() as u64);
+                tracing::debug!(leases = live.len(), error = fault.detail, "renewal without an answer, will retry");
+                live.iter().for_each(|grant| grant.renewal_failed(fault.unanswered));
+                self.retry(&live);
+            }
+        }
+    }
+
+    /// Limit of one try, so that several fit between the first and the deadline.
+    fn try_limit(&self, grant: &Grant) -> Duration {
+        (grant.ttl() / 6).min(self.options.io_timeout)
+    }
+
+    fn answered(&self, live: &[Arc<Grant>], renewed: &[bool], sent: Moment) {
+        let now = self.clock.now();
+        for (grant, renewed) in live.iter().zip(renewed) {
+            if !renewed {
+                self.lose(grant, LostReason::Taken);
+            } else if grant.renewed(now, sent) {
+                self.counters.one(Count::Renewed);
+                self.due.add(grant, renew_at(grant));
+            } else {
+                grant.renewal_failed(true);
+                self.expire(grant);
+            }
+        }
+    }
+
+    fn retry(&self, batch: &[Arc<Grant>]) {
+        let now = self.clock.now();
+        for grant in batch {
+            let Some(deadline) = grant.deadline() else { continue };
+            let gap = Duration::from_millis(fastrand::u64(RETRY_GAP));
+            // Near the deadline, or with a short ttl, more tries count for more than a calm server.
+            let gap = gap.min(deadline.since(now) / 8);
+            self.counters.one(Count::RenewalRetried);
+            self.due.add(grant, now.after(gap));
+        }
+    }
+}

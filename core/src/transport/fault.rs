@@ -1,0 +1,155 @@
+//! Why an attempt failed, in the terms that decide what happens next.
+
+use redis::{ErrorKind, RedisError, ServerError};
+
+use crate::error::Source;
+use crate::protocol::{Malformed, Role};
+
+/// A failed attempt.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    pub(crate) detail: String,
+    /// The request may have reached the server and may be executed, now or later.
+    pub(crate) unanswered: bool,
+    /// The connection had been idle and turned out to be closed: worth one retry without a pause.
+    pub(crate) stale: bool,
+    pub(crate) source: Option<Source>,
+}
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// No connection, no reply in time, a reply that makes no sense, no free slot in the pool.
+    Unreachable,
+    /// The server answers that it cannot serve now: loading, read-only, failing over, out of memory.
+    Refusing,
+    /// The credentials are refused or missing.
+    Authentication,
+    /// A command, key or channel is forbidden to this user.
+    Permission,
+    /// A key holds foreign data.
+    KeyType(Role),
+    /// The server cannot do this at all.
+    Incompatible,
+}
+
+/// Error codes that pass by themselves, so that waiting for them makes sense.
+const REFUSING: [&str; 13] = [
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "BUSY",
+    "NOREPLICAS",
+    "MISCONF",
+    "OOM",
+    "MOVED",
+    "ASK",
+    "UNKILLABLE",
+    "NOTBUSY",
+];
+
+impl Fault {
+    /// Whether the same attempt may succeed later.
+    pub(crate) fn is_retryable(&self) -> bool {
+        matches!(self.kind, FaultKind::Unreachable | FaultKind::Refusing)
+    }
+
+    pub(crate) fn unreachable(detail: impl Into<String>) -> Fault {
+        Fault { kind: FaultKind::Unreachable, detail: detail.into(), unanswered: false, stale: false, source: None }
+    }
+
+    /// A connection that could not be made: nothing of the request was sent.
+    pub(crate) fn connecting(error: RedisError) -> Fault {
+        let kind = match error.kind() {
+            ErrorKind::AuthenticationFailed => FaultKind::Authentication,
+            ErrorKind::InvalidClientConfig => FaultKind::Incompatible,
+            _ => match error.code() {
+                Some(code) => kind_of(code, error.detail().unwrap_or_default()),
+                None => FaultKind::Unreachable,
+            },
+        };
+        let detail = if error.is_timeout() { "no answer while connecting".to_owned() } else { error.to_string() };
+        Fault { kind, detail, unanswered: false, stale: false, source: Some(Box::new(error)) }
+    }
+
+    /// A connection that broke after the request may have left.
+    pub(crate) fn broken(error: RedisError, reused: bool) -> Fault {
+        let stale = reused && error.is_connection_dropped();
+        let detail = if error.is_timeout() { "no reply in time".to_owned() } else { error.to_string() };
+        Fault { kind: FaultKind::Unreachable, detail, unanswered: true, stale, source: Some(Box::new(error)) }
+    }
+
+    /// An error that the server gave as its answer.
+    pub(crate) fn answered(error: &ServerError) -> Fault {
+        let details = error.details().unwrap_or_default();
+        let code = error.code();
+        let detail = if details.is_empty() { code.to_owned() } else { format!("{code} {details}") };
+        Fault { kind: kind_of(code, details), detail, unanswered: false, stale: false, source: None }
+    }
+
+    /// A reply that the protocol does not know: the request may have been executed.
+    pub(crate) fn garbled(malformed: Malformed) -> Fault {
+        Fault { kind: FaultKind::Unreachable, detail: malformed.0, unanswered: true, stale: false, source: None }
+    }
+}
+
+/// Before Redis 7 an error inside a script arrives as `ERR`, with its own code somewhere in the text.
+fn kind_of(code: &str, details: &str) -> FaultKind {
+    if code == "KEYTYPE" {
+        return match Role::parse(details.trim()) {
+            Some(role) => FaultKind::KeyType(role),
+            None => FaultKind::Incompatible,
+        };
+    }
+    let inner = || {
+        let mut words = details.split([' ', '-', ':']).filter(|word| word.len() > 2);
+        words.find(|word| class_of(word).is_some()).and_then(class_of)
+    };
+    class_of(code).or_else(|| if code == "ERR" { inner() } else { None }).unwrap_or_else(|| {
+        // The wording of an access denial inside a script, before and since 7.0.
+        let denied = ["can't access at least one of the keys", "can't run this command", "has no permissions"];
+        if denied.iter().any(|words| details.contains(words)) {
+            FaultKind::Permission
+        } else {
+            FaultKind::Incompatible
+        }
+    })
+}
+
+fn class_of(code: &str) -> Option<FaultKind> {
+    match code {
+        "NOAUTH" | "WRONGPASS" => Some(FaultKind::Authentication),
+        "NOPERM" => Some(FaultKind::Permission),
+        "WRONGTYPE" => Some(FaultKind::KeyType(Role::Lock)),
+        code if REFUSING.contains(&code) => Some(FaultKind::Refusing),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_is_recognized_in_the_words_of_every_server_version() {
+        assert_eq!(kind_of("READONLY", "You can't write against a read only replica."), FaultKind::Refusing);
+        let wrapped = "Error running script (call to f_abc): @user_script:7: @user_script: 7: -READONLY You can't write";
+        assert_eq!(kind_of("ERR", wrapped), FaultKind::Refusing);
+    }
+
+    #[test]
+    fn denied_keys_in_scripts_are_permission_errors() {
+        let text = "The user executing the script can't access at least one of the keys mentioned in the command";
+        assert_eq!(kind_of("ERR", text), FaultKind::Permission);
+        assert_eq!(kind_of("NOPERM", "this user has no permissions"), FaultKind::Permission);
+    }
+
+    #[test]
+    fn foreign_data_names_its_key() {
+        assert_eq!(kind_of("KEYTYPE", "queue"), FaultKind::KeyType(Role::Queue));
+        assert_eq!(kind_of("ERR", "unknown command 'EVALSHA'"), FaultKind::Incompatible);
+    }
+}

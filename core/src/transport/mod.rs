@@ -1,0 +1,54 @@
+//! Servers behind one trait of typed requests, one attempt each.
+//!
+//! Retrying is not done here: who asks knows how long it may take.
+
+mod fault;
+mod memory;
+mod resolve;
+mod single;
+mod slot;
+mod url;
+
+use std::fmt;
+use std::time::Duration;
+
+pub(crate) use fault::{Fault, FaultKind};
+pub(crate) use memory::MemoryServer;
+pub(crate) use single::Single;
+pub(crate) use slot::Opener;
+pub(crate) use url::{Endpoint, Target};
+
+use crate::clock::Moment;
+use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew};
+
+/// A reply, with the instant just before its request was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered<T> {
+    pub(crate) reply: T,
+    pub(crate) sent: Moment,
+}
+
+/// The outcome of one attempt.
+pub(crate) type Exchange<T> = Result<Answered<T>, Fault>;
+
+/// A server, or several that act as one. Every call makes one attempt, blocks until `by` at most and
+/// leaves no half-used connection behind.
+pub(crate) trait Transport: Send + Sync + fmt::Debug {
+    fn acquire(&self, request: &Acquire<'_>, by: Moment) -> Exchange<Acquired>;
+    fn release(&self, request: &Release<'_>, by: Moment) -> Exchange<ReleaseAnswer>;
+    /// For each lease of the batch, whether it was still its token's.
+    fn renew(&self, batch: &[Renew<'_>], by: Moment) -> Exchange<Vec<bool>>;
+    fn inspect(&self, key: &Key, by: Moment) -> Exchange<Inspection>;
+    /// The same server over a connection of the caller's own, which shares nothing with the pool.
+    fn dedicated(&self) -> Box<dyn Transport>;
+    /// The server for error texts, without credentials.
+    fn server(&self) -> &str;
+}
+
+/// The time limits of one attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) connect: Duration,
+    pub(crate) io: Duration,
+    pub(crate) pool: Option<Duration>,
+}

@@ -1,0 +1,119 @@
+//! A place for one connection, opened on the caller's thread and dropped after any failure.
+
+use std::time::Duration;
+
+use redis::{Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, TcpSettings, Value};
+
+use crate::clock::{Clock, Moment};
+
+use super::resolve::resolve;
+use super::{Answered, Endpoint, Exchange, Fault, Limits};
+
+/// What a slot needs to open its connection.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Clock,
+}
+
+/// A connection, or none yet. A taint empties it: after a failure nobody knows what is still on its wire.
+pub(crate) struct Slot {
+    connection: Option<Connection>,
+    /// The socket's read and write timeouts as last set.
+    timeout: Duration,
+}
+
+impl Slot {
+    pub(crate) fn empty() -> Slot {
+        Slot { connection: None, timeout: Duration::ZERO }
+    }
+
+    /// Sends `request` and reads `replies` replies, of which the last one counts, by `by`.
+    pub(crate) fn exchange(&mut self, open: &Opener, request: &[u8], replies: usize, by: Moment) -> Exchange<Value> {
+        let reused = self.connection.is_some();
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connect(open, by)?,
+        };
+        let sent = open.clock.now();
+        let left = by.since(sent).min(open.limits.io);
+        if left.is_zero() {
+            self.connection = Some(connection);
+            return Err(Fault::unreachable("no time left to send the request"));
+        }
+        // An error here leaves the slot empty: that is the taint.
+        self.set_timeout(&connection, left, open.limits.io).map_err(|error| Fault::broken(error, reused))?;
+        connection.send_packed_command(request).map_err(|error| Fault::broken(error, reused))?;
+        let mut reply = Value::Nil;
+        for more in (0..replies).rev() {
+            reply = connection.recv_response().map_err(|error| Fault::broken(error, reused))?;
+            if more > 0 {
+                let left = by.since(open.clock.now()).min(open.limits.io).max(Duration::from_millis(1));
+                self.set_timeout(&connection, left, open.limits.io).map_err(|error| Fault::broken(error, reused))?;
+            }
+        }
+        self.connection = Some(connection);
+        match reply {
+            Value::ServerError(error) => Err(Fault::answered(&error)),
+            reply => Ok(Answered { reply, sent }),
+        }
+    }
+
+    /// Empties the slot.
+    pub(crate) fn taint(&mut self) {
+        self.connection = None;
+    }
+
+    /// The socket's timeouts become `left`; two system calls, saved while both old and new are the full `io` limit.
+    fn set_timeout(&mut self, connection: &Connection, left: Duration, io: Duration) -> Result<(), RedisError> {
+        if left == io && self.timeout == io {
+            return Ok(());
+        }
+        connection.set_read_timeout(Some(left))?;
+        connection.set_write_timeout(Some(left))?;
+        self.timeout = left;
+        Ok(())
+    }
+
+    fn connect(&mut self, open: &Opener, by: Moment) -> Result<Connection, Fault> {
+        self.timeout = Duration::ZERO;
+        let by = by.min(open.clock.now().after(open.limits.connect));
+        let left = || by.since(open.clock.now());
+        // A host name behind TLS stays a name, which the certificate must match; it is looked up here all
+        // the same, because the lookup inside the connect has no limit and an answer makes it quick.
+        let candidates: Vec<ConnectionAddr> = match &open.endpoint.address {
+            ConnectionAddr::Tcp(host, port) => {
+                let found = resolve(host, *port, left())?;
+                found.into_iter().map(|address| ConnectionAddr::Tcp(address.ip().to_string(), address.port())).collect()
+            }
+            ConnectionAddr::TcpTls { host, port, .. } => {
+                resolve(host, *port, left())?;
+                vec![open.endpoint.address.clone()]
+            }
+            other => vec![other.clone()],
+        };
+        let mut last = Fault::unreachable("no time left to connect");
+        for address in candidates {
+            let left = left();
+            if left.is_zero() {
+                break;
+            }
+            let info = connection_info(address, open).map_err(Fault::connecting)?;
+            match redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left)) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = Fault::connecting(error),
+            }
+        }
+        Err(last)
+    }
+}
+
+fn connection_info(address: ConnectionAddr, open: &Opener) -> Result<ConnectionInfo, RedisError> {
+    if !address.is_supported() {
+        return Err((ErrorKind::InvalidClientConfig, "this kind of address is not supported here").into());
+    }
+    let info = address.into_connection_info()?;
+    let tcp = TcpSettings::default().set_nodelay(true);
+    Ok(info.set_tcp_settings(tcp).set_redis_settings(open.endpoint.login.clone()))
+}

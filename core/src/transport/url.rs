@@ -1,0 +1,127 @@
+//! From a URL to where its server is.
+
+use std::fmt;
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+
+use crate::error::{Error, Result};
+
+/// What a URL names.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// A Redis or Valkey server.
+    Server(Box<Endpoint>),
+    /// A store in this process; without a name it is the client's own.
+    Memory(Option<String>),
+}
+
+const EXPECTED: &str = "a URL like redis://[user:password@]host[:port][/db], rediss://…, unix:///path[?db=N] or \
+                        memory://[name]; reserved characters in user and password percent-encoded";
+
+impl Target {
+    /// Understands `url`; an error shows it without credentials.
+    pub(crate) fn parse(url: &str) -> Result<Target> {
+        if let Some(name) = url.strip_prefix("memory://") {
+            let name = name.trim_end_matches('/');
+            return Ok(Target::Memory((!name.is_empty()).then(|| name.to_owned())));
+        }
+        let refuse = |why: &str| Error::config("url", hide_credentials(url), format!("{why}: {EXPECTED}"));
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+        match scheme {
+            Some("redis" | "unix") => {}
+            Some("rediss") if cfg!(feature = "tls") => {}
+            Some("rediss") => return Err(refuse("rediss:// needs redlatch built with its `tls` feature")),
+            _ => return Err(refuse("unknown scheme")),
+        }
+        let info = url.into_connection_info().map_err(|error| refuse(&error.to_string()))?;
+        Endpoint::new(info).map(|endpoint| Target::Server(Box::new(endpoint)))
+    }
+}
+
+/// One server: address and login. `Display` and `Debug` show no credentials.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) address: ConnectionAddr,
+    pub(crate) login: RedisConnectionInfo,
+    shown: String,
+}
+
+impl Endpoint {
+    fn new(info: ConnectionInfo) -> Result<Endpoint> {
+        let address = info.addr().clone();
+        let login = info.redis_settings().clone().set_lib_name("redlatch", env!("CARGO_PKG_VERSION"));
+        let db = login.db();
+        if !(0..=1_000_000).contains(&db) {
+            return Err(Error::config("url", format_args!("database {db}"), "a database number from 0 up"));
+        }
+        let shown = match &address {
+            ConnectionAddr::Tcp(host, port) => format!("redis://{}:{port}/{db}", bracketed(host)),
+            ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{}:{port}/{db}", bracketed(host)),
+            ConnectionAddr::Unix(path) => format!("unix://{}?db={db}", path.display()),
+            _ => "server".to_owned(),
+        };
+        Ok(Endpoint { address, login, shown })
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.shown
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Endpoint { address: _, login: _, shown } = self;
+        f.debug_tuple("Endpoint").field(shown).finish()
+    }
+}
+
+/// The URL with everything between `://` and the last `@`, and every query, replaced.
+fn hide_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let rest = rest.rsplit_once('@').map_or(rest.to_owned(), |(_, host)| format!("***@{host}"));
+    let rest = rest.split_once('?').map_or(rest.clone(), |(path, _)| format!("{path}?***"));
+    if scheme.is_empty() { rest } else { format!("{scheme}://{rest}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(url: &str) -> String {
+        match Target::parse(url).unwrap() {
+            Target::Server(endpoint) => endpoint.as_str().to_owned(),
+            Target::Memory(name) => format!("memory {name:?}"),
+        }
+    }
+
+    #[test]
+    fn every_scheme_is_understood() {
+        assert_eq!(shown("redis://localhost"), "redis://localhost:6379/0");
+        assert_eq!(shown("redis://me:s3cret@[::1]:7000/3"), "redis://[::1]:7000/3");
+        assert_eq!(shown("unix:///run/redis.sock?db=2"), "unix:///run/redis.sock?db=2");
+        assert_eq!(shown("memory://"), "memory None");
+        assert_eq!(shown("memory://shared"), "memory Some(\"shared\")");
+    }
+
+    #[test]
+    fn refused_urls_name_the_option_and_hide_the_password() {
+        for url in ["", "localhost:6379", "http://u:s3cret@x", "redis://u:s3cret@:99999/0", "redis://u:s3cret@h/db",
+            "redis://u:s3cret@h/-1", "unix://?pass=s3cret&db=x", "redis://u:s3cret@h:port/1"]
+        {
+            let text = Target::parse(url).unwrap_err().to_string();
+            assert!(text.starts_with("url = "), "{text}");
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn debug_hides_credentials() {
+        let target = Target::parse("redis://me:s3cret@h:1/0").unwrap();
+        assert!(!format!("{target:?}").contains("s3cret"));
+        assert!(!format!("{target:?}").contains("me"));
+    }
+}

@@ -1,0 +1,18 @@
+//! Real servers, one process each, on free ports.
+
+mod builder;
+mod each;
+mod kind;
+mod queries;
+mod server;
+mod urls;
+
+pub use builder::ServerBuilder;
+pub use each::{any_server, each_server, each_server_with};
+pub use kind::{ServerKind, available};
+pub use server::Server;
+
+/// User with all rights that every server has beside the default user.
+pub(crate) const ADMIN_USER: &str = "harness";
+/// Password of [`ADMIN_USER`].
+pub(crate) const ADMIN_PASSWORD: &str = "harness-admin";

@@ -1,0 +1,4 @@
+//! The harness itself, against every installed server.
+
+mod proxy;
+mod servers;
