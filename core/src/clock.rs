@@ -69,6 +69,12 @@ impl Clock {
     }
 }
 
+/// How long it is until an instant of std's clock, for callers that think in those.
+#[allow(clippy::disallowed_methods, reason = "converts the caller's own clock")]
+pub(crate) fn left_until(deadline: std::time::Instant) -> Duration {
+    deadline.saturating_duration_since(std::time::Instant::now())
+}
+
 fn system_now() -> Moment {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const ID: rustix::time::ClockId = rustix::time::ClockId::Boottime;
@@ -185,9 +191,7 @@ impl ManualClock {
     }
 
     fn settle(&self, now: Moment) {
-        let busy = |state: &mut ManualState| {
-            state.awake > 0 || state.sleepers.iter().any(|(_, until)| *until <= now)
-        };
+        let busy = |state: &mut ManualState| state.awake > 0 || state.sleepers.iter().any(|(_, until)| *until <= now);
         let waited = self.inner.changed.wait_timeout_while(self.state(), Self::SETTLE, busy);
         drop(waited);
     }

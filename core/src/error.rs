@@ -74,7 +74,9 @@ pub enum Error {
     },
 
     /// The server's access rules forbid a command or key that the lock needs.
-    #[error("cannot {action} {name:?}: {server} denies the permission: {detail}; see the access rules in docs/operations.md")]
+    #[error(
+        "cannot {action} {name:?}: {server} denies the permission: {detail}; see the access rules in docs/operations.md"
+    )]
     Permission {
         /// What was asked.
         action: &'static str,

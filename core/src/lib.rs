@@ -1,1 +1,60 @@
-//! One correct distributed lock on Redis.
+//! One correct distributed lock on Redis and Valkey.
+//!
+//! A lease is not a proof: a process that stalls longer than its ttl comes back believing in a lock that has
+//! another holder. Call [`Guard::check`] before every step that must not happen twice, and let the protected
+//! resource refuse a lower [`Guard::fence`] than it has seen.
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlatch::{Client, LockOptions};
+//!
+//! # fn main() -> Result<(), redlatch::Error> {
+//! let client = Client::open("memory://")?; // in production: redis://host:6379/0
+//! let lock = client.lock_with("order:17", LockOptions::new().ttl(Duration::from_secs(10)))?;
+//! if let Some(guard) = lock.try_acquire_for(Duration::from_secs(5))? {
+//!     guard.check()?; // still ours, by this machine's clock
+//!     println!("UPDATE orders SET … WHERE id = 17 AND fence < {}", guard.fence());
+//!     let _ = guard.release()?; // Err(Lost) when the lease was lost on the way
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | connect | [`Client::open`], [`Client::builder`] |
+//! | hold a lock on this thread, nested if need be | [`Client::lock`], [`Lock::acquire`], [`Guard`] |
+//! | ask once, or wait for some time | [`Lock::try_acquire`], [`Lock::try_acquire_for`] |
+//! | move a held lock to another thread or process | [`Client::lease`], [`Lease::into_token`], [`Client::adopt`] |
+//! | be told that a lease is lost | [`LockOptions::on_lost`], [`Guard::check`], [`Error::Lost`] |
+//! | look, and step in | [`Client::inspect`], [`Client::force_release`], [`Client::stats`] |
+//! | test without a server | `memory://`, [`ManualClock`] |
+//! | fork | [`after_fork`] |
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod clock;
+mod engine;
+mod error;
+mod events;
+mod fork;
+mod holds;
+mod lease;
+mod lock;
+pub mod options;
+mod protocol;
+mod renewal;
+mod sync;
+mod token;
+mod transport;
+mod waiting;
+
+pub use client::{Client, ClientBuilder, LockInfo};
+pub use clock::ManualClock;
+pub use error::{Error, LostInfo, LostReason, Result, Source};
+pub use events::{Histogram, HotName, LongestHold, Stats};
+pub use fork::after_fork;
+pub use lock::{Guard, Lease, Lock, Released};
+pub use options::LockOptions;
+pub use token::Token;

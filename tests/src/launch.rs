@@ -13,14 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(crate) const THREAD_PREFIX: &str = "rlt-";
 
 /// Starts a thread of the harness; `name` has at most 11 bytes.
-pub(crate) fn harness_thread(
-    name: &str,
-    body: impl FnOnce() + Send + 'static,
-) -> thread::JoinHandle<()> {
-    thread::Builder::new()
-        .name(format!("{THREAD_PREFIX}{name}"))
-        .spawn(body)
-        .expect("a thread can be started")
+pub(crate) fn harness_thread(name: &str, body: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    thread::Builder::new().name(format!("{THREAD_PREFIX}{name}")).spawn(body).expect("a thread can be started")
 }
 
 struct Job {
@@ -43,10 +37,7 @@ pub(crate) fn bound_command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let has_setpriv = *SETPRIV.get_or_init(|| {
         let mut probe = Command::new("setpriv");
         probe.args(["--pdeathsig", "KILL", "true"]);
-        probe
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        probe.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         probe.status().is_ok_and(|status| status.success())
     });
     if has_setpriv {
@@ -68,25 +59,16 @@ pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
                 let _ = job.answer.send(job.command.spawn());
             }
         });
-        Launcher {
-            owner: std::process::id(),
-            jobs: Mutex::new(sender),
-        }
+        Launcher { owner: std::process::id(), jobs: Mutex::new(sender) }
     });
     if launcher.owner != std::process::id() {
         return command.spawn();
     }
     let (answer, result) = mpsc::channel();
     let job = Job { command, answer };
-    let sent = launcher
-        .jobs
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .send(job);
+    let sent = launcher.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job);
     sent.map_err(|_| io::Error::other("the launcher thread has ended"))?;
-    result
-        .recv()
-        .map_err(|_| io::Error::other("the launcher thread has ended"))?
+    result.recv().map_err(|_| io::Error::other("the launcher thread has ended"))?
 }
 
 /// Sends `signal` to a child that has not been waited for.

@@ -42,7 +42,5 @@ pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread
 pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rustix::process::Signal;
-pub use servers::{
-    Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with,
-};
+pub use servers::{Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with};
 pub use wire::RawConnection;

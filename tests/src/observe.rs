@@ -29,10 +29,7 @@ pub fn eventually(timeout: Duration, mut condition: impl FnMut() -> bool) -> boo
 /// As [`eventually`], but panics with `what` when the condition never held.
 #[track_caller]
 pub fn assert_eventually(what: &str, timeout: Duration, condition: impl FnMut() -> bool) {
-    assert!(
-        eventually(timeout, condition),
-        "not within {timeout:?}: {what}"
-    );
+    assert!(eventually(timeout, condition), "not within {timeout:?}: {what}");
 }
 
 /// Names of all threads of this process except the harness's own, sorted.
@@ -57,17 +54,10 @@ pub fn thread_count() -> usize {
 
 /// Resident memory of this process in bytes.
 pub fn rss_bytes() -> u64 {
-    let status =
-        fs::read_to_string("/proc/self/status").expect("this system has /proc/self/status");
+    let status = fs::read_to_string("/proc/self/status").expect("this system has /proc/self/status");
     let kib = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|rest| {
-            rest.trim()
-                .trim_end_matches("kB")
-                .trim()
-                .parse::<u64>()
-                .ok()
-        });
+        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
     kib.expect("/proc/self/status has VmRSS in kB") * 1024
 }

@@ -34,11 +34,6 @@ fn is_free(port: u16) -> bool {
 }
 
 fn seed() -> u32 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    std::process::id()
-        .wrapping_mul(2_654_435_761)
-        .wrapping_add(now.subsec_micros())
-        % COUNT
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    std::process::id().wrapping_mul(2_654_435_761).wrapping_add(now.subsec_micros()) % COUNT
 }

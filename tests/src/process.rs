@@ -44,10 +44,7 @@ struct Transcript {
 
 impl Process {
     /// Starts `program` with `args`; panics when it cannot be started.
-    pub fn start(
-        program: impl AsRef<OsStr>,
-        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
-    ) -> Self {
+    pub fn start(program: impl AsRef<OsStr>, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         Self::start_with(program, |command| {
             command.args(args);
         })
@@ -57,12 +54,9 @@ impl Process {
     pub fn start_with(program: impl AsRef<OsStr>, configure: impl FnOnce(&mut Command)) -> Self {
         let mut command = launch::bound_command(&program);
         configure(&mut command);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = launch::spawn(command)
-            .unwrap_or_else(|error| panic!("{}: {error}", program.as_ref().display()));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child =
+            launch::spawn(command).unwrap_or_else(|error| panic!("{}: {error}", program.as_ref().display()));
         let output = Arc::<Output>::default();
         let stdout = child.stdout.take().expect("standard output is piped");
         let stderr = child.stderr.take().expect("standard error is piped");
@@ -77,13 +71,7 @@ impl Process {
             }),
         ];
         let input = child.stdin.take();
-        Self {
-            child,
-            input,
-            output,
-            readers,
-            owner: std::process::id(),
-        }
+        Self { child, input, output, readers, owner: std::process::id() }
     }
 
     /// Process id.
@@ -111,10 +99,7 @@ impl Process {
     pub fn expect(&mut self, prefix: &str, timeout: Duration) -> String {
         match self.try_expect(prefix, timeout) {
             Some(line) => line,
-            None => panic!(
-                "no line {prefix:?}… within {timeout:?}\n{}",
-                self.transcript()
-            ),
+            None => panic!("no line {prefix:?}… within {timeout:?}\n{}", self.transcript()),
         }
     }
 
@@ -174,9 +159,7 @@ impl Process {
     pub fn wait_exit(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let status = launch::wait_exit(&mut self.child, timeout)?;
         let readers = &self.readers;
-        crate::eventually(Duration::from_secs(1), || {
-            readers.iter().all(JoinHandle::is_finished)
-        });
+        crate::eventually(Duration::from_secs(1), || readers.iter().all(JoinHandle::is_finished));
         Some(status)
     }
 
@@ -204,17 +187,13 @@ impl Drop for Process {
 
 impl Output {
     fn lock(&self) -> MutexGuard<'_, Transcript> {
-        self.transcript
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.transcript.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, stream: impl Read, is_stdout: bool) {
         for line in BufReader::new(stream).split(b'\n') {
             let Ok(line) = line else { break };
-            let line = String::from_utf8_lossy(&line)
-                .trim_end_matches('\r')
-                .to_owned();
+            let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
             let mut transcript = self.lock();
             if is_stdout {
                 transcript.lines.push(line)

@@ -20,10 +20,7 @@ impl RawConnection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
-        Ok(Self {
-            stream,
-            parser: Parser::new(),
-        })
+        Ok(Self { stream, parser: Parser::new() })
     }
 
     /// Sends one command and returns its reply; a server error is an error.
@@ -51,16 +48,12 @@ impl RawConnection {
 
     /// This connection's own address, as MONITOR shows it.
     pub fn local_addr(&self) -> SocketAddr {
-        self.stream
-            .local_addr()
-            .expect("a connected socket has an address")
+        self.stream.local_addr().expect("a connected socket has an address")
     }
 }
 
 impl fmt::Debug for RawConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawConnection")
-            .field("stream", &self.stream)
-            .finish_non_exhaustive()
+        f.debug_struct("RawConnection").field("stream", &self.stream).finish_non_exhaustive()
     }
 }

@@ -5,6 +5,7 @@ mod hot;
 mod stats;
 
 pub(crate) use counters::{Count, Counters};
+pub(crate) use stats::Gauges;
 pub use stats::{Histogram, HotName, LongestHold, Stats};
 
 use crate::error::LostReason;

@@ -1,5 +1,6 @@
 //! The record of one granted lease.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -8,8 +9,6 @@ use crate::error::{LostInfo, LostReason};
 use crate::options::LockOptions;
 use crate::protocol::Key;
 use crate::token::Token;
-
-use std::sync::Arc;
 
 use super::{Ended, LeaseState, View, deadline};
 
@@ -29,8 +28,6 @@ pub(crate) struct Grant {
     pub(crate) fence: u64,
     pub(crate) state: LeaseState,
     pub(crate) granted: Moment,
-    /// The fork generation of the process that was granted it.
-    pub(crate) generation: u64,
     /// An acquire of this token got no answer: a copy may still be on its way, so its release leaves a tombstone.
     pub(crate) acquire_unanswered: bool,
     /// A renewal got no answer, and none since has got one.
@@ -48,7 +45,7 @@ pub(crate) struct Grant {
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Grant {
-    pub(crate) fn new(spec: Arc<LockSpec>, token: Token, fence: u64, sent: Moment, generation: u64, unanswered: bool) -> Grant {
+    pub(crate) fn new(spec: Arc<LockSpec>, token: Token, fence: u64, sent: Moment, unanswered: bool) -> Grant {
         let limit = limit(&spec.options, sent);
         let end = deadline(sent, spec.options.ttl).min(limit.unwrap_or(Moment::FAR));
         Grant {
@@ -57,7 +54,6 @@ impl Grant {
             fence,
             state: LeaseState::granted(end),
             granted: sent,
-            generation,
             acquire_unanswered: unanswered,
             renewal_unanswered: AtomicBool::new(false),
             sent: AtomicU64::new(sent.nanos()),
@@ -79,6 +75,11 @@ impl Grant {
     /// When the last request that set the full ttl was sent.
     pub(crate) fn sent(&self) -> Moment {
         Moment::from_nanos(self.sent.load(Ordering::Acquire))
+    }
+
+    /// Its deadline by time alone, whatever has ended it.
+    pub(crate) fn trusted_until(&self) -> Moment {
+        deadline(self.sent(), self.ttl()).min(self.limit().unwrap_or(Moment::FAR))
     }
 
     /// Takes in a renewal that was sent at `sent` and answered by `now`; false when it came too late.

@@ -4,4 +4,4 @@ mod grant;
 mod state;
 
 pub(crate) use grant::{Grant, LockSpec};
-pub(crate) use state::{Ended, LeaseState, View, deadline, lapsed, margin};
+pub(crate) use state::{Ended, LeaseState, View, deadline, margin};

@@ -52,11 +52,7 @@ impl Key {
     }
 
     fn sibling(&self, suffix: &str) -> String {
-        if self.tagged {
-            format!("{}{MARK}{suffix}", self.text)
-        } else {
-            format!("{{{}}}{MARK}{suffix}", self.text)
-        }
+        if self.tagged { format!("{}{MARK}{suffix}", self.text) } else { format!("{{{}}}{MARK}{suffix}", self.text) }
     }
 }
 

@@ -6,7 +6,7 @@ mod wire;
 use std::time::Duration;
 
 pub(crate) use key::Key;
-pub(crate) use wire::{Malformed, Script, decode_acquire, decode_inspection, decode_release, decode_renew};
+pub(crate) use wire::{Malformed, decode_acquire, decode_inspection, decode_release, decode_renew};
 pub(crate) use wire::{encode_acquire, encode_inspection, encode_release, encode_renew};
 
 use crate::token::Token;

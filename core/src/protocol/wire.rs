@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn replies_of_the_documented_shapes_are_understood() {
-        let granted = Value::Array(vec![Value::Int(1), Value::Int(-1), Value::Int(-1), bulk(""), bulk("1764496000000001")]);
+        let granted =
+            Value::Array(vec![Value::Int(1), Value::Int(-1), Value::Int(-1), bulk(""), bulk("1764496000000001")]);
         assert_eq!(decode_acquire(&granted), Ok(Acquired::Granted { fence: 1_764_496_000_000_001 }));
         let busy = Value::Array(vec![Value::Int(0), Value::Int(25), Value::Int(3), bulk("17"), bulk("")]);
         let place = Some(Place { rank: 3, score: 17 });

@@ -11,6 +11,7 @@ use crate::protocol::{Release, tombstone_life};
 use crate::token::Token;
 use crate::transport::Transport;
 
+use super::contained;
 use super::workers::Threads;
 
 /// Gap between two tries of one release, in ms, jittered between these: a key is free within 100 ms of its
@@ -105,7 +106,8 @@ impl Janitor {
 
     fn work(&self, lane: &dyn Transport) {
         while let Some(job) = self.next() {
-            let left = self.attempt(lane, job);
+            let mut left = None;
+            contained(&self.counters, Count::ThreadPanicked, "a background release", || left = self.attempt(lane, job));
             let mut state = self.state.lock();
             state.busy = false;
             if let Some(job) = left {
@@ -123,7 +125,10 @@ impl Janitor {
                     let left = state.jobs.len();
                     if left > 0 {
                         self.counters.add(Count::BackgroundGaveUp, left as u64);
-                        tracing::warn!(releases = left, "client closed with unconfirmed releases: their keys lapse by ttl");
+                        tracing::warn!(
+                            releases = left,
+                            "client closed with unconfirmed releases: their keys lapse by ttl"
+                        );
                         state.jobs.clear();
                     }
                     return None;
@@ -157,7 +162,12 @@ impl Janitor {
             Err(fault) => {
                 self.counters.one(Count::BackgroundGaveUp);
                 let server = lane.server();
-                tracing::warn!(lock = name, server, error = fault.detail, "background release given up: key lapses by ttl");
+                tracing::warn!(
+                    lock = name,
+                    server,
+                    error = fault.detail,
+                    "background release given up: key lapses by ttl"
+                );
                 None
             }
         }

@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 use crate::clock::{Clock, Moment};
 use crate::error::LostReason;
 use crate::events::{Count, Counters, log_loss};
-use crate::lease::{Ended, Grant, lapsed, margin};
+use crate::lease::{Ended, Grant, margin};
 use crate::transport::Transport;
 
-pub(crate) use janitor::{Janitor, Job};
 use due::DueQueue;
+pub(crate) use janitor::{Janitor, Job};
 use watch::Watch;
 pub(crate) use workers::Threads;
 
@@ -145,11 +145,6 @@ impl Keeper {
 /// When a lease is renewed next: a third of its ttl after the last good send.
 fn renew_at(grant: &Grant) -> Moment {
     grant.sent().after(grant.ttl() / 3)
-}
-
-/// Until when the background tries to release a key that a request sent before `deadline` may have set.
-pub(crate) fn release_until(deadline: Moment, ttl: Duration) -> Moment {
-    lapsed(deadline, ttl)
 }
 
 /// Runs a callback, or a step of a thread, and counts a panic instead of spreading it.

@@ -132,22 +132,31 @@ impl State {
 
 impl Keeper {
     pub(super) fn watch_loop(&self) {
-        loop {
-            match self.watch.next(&self.clock) {
-                Task::Stop => return,
-                Task::Callback(grant, reason) => self.call_back(&grant, reason),
-                Task::Ended(ended) => {
-                    for (grant, end) in &ended {
-                        self.report(grant, *end, false);
-                    }
-                    for (grant, end) in &ended {
-                        if let Ended::Now(reason) = end {
-                            self.call_back(grant, *reason);
-                        }
+        let mut running = true;
+        while running {
+            contained(&self.counters, Count::ThreadPanicked, "the deadline watch", || {
+                running = self.watch_once();
+            });
+        }
+    }
+
+    /// Waits for one task and does it; false when the thread should end.
+    fn watch_once(&self) -> bool {
+        match self.watch.next(&self.clock) {
+            Task::Stop => return false,
+            Task::Callback(grant, reason) => self.call_back(&grant, reason),
+            Task::Ended(ended) => {
+                for (grant, end) in &ended {
+                    self.report(grant, *end, false);
+                }
+                for (grant, end) in &ended {
+                    if let Ended::Now(reason) = end {
+                        self.call_back(grant, *reason);
                     }
                 }
             }
         }
+        true
     }
 
     fn call_back(&self, grant: &Grant, reason: LostReason) {

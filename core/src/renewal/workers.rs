@@ -16,13 +16,22 @@ use super::{Keeper, Short, contained, renew_at};
 /// Gap between two tries of a renewal that got no answer, jittered between these.
 const RETRY_GAP: std::ops::Range<u64> = 50..250;
 
+/// The shortest such gap.
+const SHORTEST_GAP: Duration = Duration::from_millis(5);
+
 /// Threads of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Threads(Short<Vec<JoinHandle<()>>>);
 
 impl Threads {
     /// Starts a thread that runs `work` to its end. A panic in `work` is counted and `work` runs on elsewhere.
-    pub(crate) fn start(&self, name: &str, clock: &Clock, counters: &Arc<Counters>, work: impl FnOnce() + Send + 'static) {
+    pub(crate) fn start(
+        &self,
+        name: &str,
+        clock: &Clock,
+        counters: &Arc<Counters>,
+        work: impl FnOnce() + Send + 'static,
+    ) {
         let running = clock.background();
         let counters = counters.clone();
         let named = thread::Builder::new().name(name.to_owned());
@@ -74,10 +83,8 @@ impl Keeper {
                 tracing::warn!(lock = name, ttl_ms, since_ms = since.as_millis() as u64, "late renewal");
             }
         }
-        let requests: Vec<Renew<'_>> = live
-            .iter()
-            .map(|grant| Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() })
-            .collect();
+        let requests: Vec<Renew<'_>> =
+            live.iter().map(|grant| Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() }).collect();
         match lane.renew(&requests, now.after(limit)) {
             Ok(answer) => self.answered(&live, &answer.reply, answer.sent),
             Err(fault) => {
@@ -115,7 +122,7 @@ impl Keeper {
             let Some(deadline) = grant.deadline() else { continue };
             let gap = Duration::from_millis(fastrand::u64(RETRY_GAP));
             // Near the deadline, or with a short ttl, more tries count for more than a calm server.
-            let gap = gap.min(deadline.since(now) / 8);
+            let gap = gap.min(deadline.since(now) / 8).max(SHORTEST_GAP);
             self.counters.one(Count::RenewalRetried);
             self.due.add(grant, now.after(gap));
         }

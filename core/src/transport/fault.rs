@@ -111,11 +111,7 @@ fn kind_of(code: &str, details: &str) -> FaultKind {
     class_of(code).or_else(|| if code == "ERR" { inner() } else { None }).unwrap_or_else(|| {
         // The wording of an access denial inside a script, before and since 7.0.
         let denied = ["can't access at least one of the keys", "can't run this command", "has no permissions"];
-        if denied.iter().any(|words| details.contains(words)) {
-            FaultKind::Permission
-        } else {
-            FaultKind::Incompatible
-        }
+        if denied.iter().any(|words| details.contains(words)) { FaultKind::Permission } else { FaultKind::Incompatible }
     })
 }
 
@@ -136,7 +132,8 @@ mod tests {
     #[test]
     fn a_replica_is_recognized_in_the_words_of_every_server_version() {
         assert_eq!(kind_of("READONLY", "You can't write against a read only replica."), FaultKind::Refusing);
-        let wrapped = "Error running script (call to f_abc): @user_script:7: @user_script: 7: -READONLY You can't write";
+        let wrapped =
+            "Error running script (call to f_abc): @user_script:7: @user_script: 7: -READONLY You can't write";
         assert_eq!(kind_of("ERR", wrapped), FaultKind::Refusing);
     }
 

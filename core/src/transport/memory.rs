@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 
 use crate::clock::{Clock, Moment};
 use crate::error::{Error, Result};
-use crate::protocol::{Acquire, Acquired, Ask, Inspection, Key, NO_INBOX, Place, Release, ReleaseAnswer, Renew, SIBLING_LIFE};
+use crate::protocol::{
+    Acquire, Acquired, Ask, Inspection, Key, NO_INBOX, Place, Release, ReleaseAnswer, Renew, SIBLING_LIFE,
+};
 use crate::token::Token;
 
 use super::{Answered, Exchange, Transport};
@@ -97,7 +99,12 @@ fn micros(now: Moment) -> u64 {
 impl Keyspace {
     fn is_empty(&self) -> bool {
         let Keyspace { holder, fence, queue, waiters, waiters_until: _, turn, tombstones } = self;
-        holder.is_none() && fence.is_none() && queue.is_empty() && waiters.is_empty() && turn.is_none() && tombstones.is_empty()
+        holder.is_none()
+            && fence.is_none()
+            && queue.is_empty()
+            && waiters.is_empty()
+            && turn.is_none()
+            && tombstones.is_empty()
     }
 
     fn lapse(&mut self, now: Moment) {

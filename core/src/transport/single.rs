@@ -8,8 +8,8 @@ use redis::Value;
 
 use crate::clock::Moment;
 use crate::protocol::{
-    Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, decode_acquire, decode_inspection, decode_release,
-    decode_renew, encode_acquire, encode_inspection, encode_release, encode_renew,
+    Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, decode_acquire, decode_inspection,
+    decode_release, decode_renew, encode_acquire, encode_inspection, encode_release, encode_renew,
 };
 
 use super::slot::{Opener, Slot};
@@ -102,7 +102,12 @@ impl Single {
     }
 
     /// Runs a script by its hash, and with its source when the server does not know it (yet, or any more).
-    fn script<T>(&self, by: Moment, encode: impl Fn(bool) -> Vec<u8>, decode: impl Fn(&Value) -> Result<T, Fault>) -> Exchange<T> {
+    fn script<T>(
+        &self,
+        by: Moment,
+        encode: impl Fn(bool) -> Vec<u8>,
+        decode: impl Fn(&Value) -> Result<T, Fault>,
+    ) -> Exchange<T> {
         self.with_slot(by, |slot| {
             let mut answer = slot.exchange(&self.opener, &encode(false), 1, by);
             if matches!(&answer, Err(fault) if is_noscript(fault)) {
@@ -128,7 +133,11 @@ impl Transport for Single {
     }
 
     fn release(&self, request: &Release<'_>, by: Moment) -> Exchange<ReleaseAnswer> {
-        self.script(by, |whole| encode_release(request, true, whole), |value| decode_release(value).map_err(Fault::garbled))
+        self.script(
+            by,
+            |whole| encode_release(request, true, whole),
+            |value| decode_release(value).map_err(Fault::garbled),
+        )
     }
 
     fn renew(&self, batch: &[Renew<'_>], by: Moment) -> Exchange<Vec<bool>> {

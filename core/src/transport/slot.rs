@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use redis::{Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, TcpSettings, Value};
+use redis::{
+    Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, Value, io::tcp::TcpSettings,
+};
 
 use crate::clock::{Clock, Moment};
 

@@ -109,9 +109,16 @@ mod tests {
 
     #[test]
     fn refused_urls_name_the_option_and_hide_the_password() {
-        for url in ["", "localhost:6379", "http://u:s3cret@x", "redis://u:s3cret@:99999/0", "redis://u:s3cret@h/db",
-            "redis://u:s3cret@h/-1", "unix://?pass=s3cret&db=x", "redis://u:s3cret@h:port/1"]
-        {
+        for url in [
+            "",
+            "localhost:6379",
+            "http://u:s3cret@x",
+            "redis://u:s3cret@:99999/0",
+            "redis://u:s3cret@h/db",
+            "redis://u:s3cret@h/-1",
+            "unix://?pass=s3cret&db=x",
+            "redis://u:s3cret@h:port/1",
+        ] {
             let text = Target::parse(url).unwrap_err().to_string();
             assert!(text.starts_with("url = "), "{text}");
             assert!(!text.contains("s3cret"), "{text}");

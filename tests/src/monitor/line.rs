@@ -22,9 +22,7 @@ pub struct MonitorLine {
 impl MonitorLine {
     /// Whether the command has this name, in any case.
     pub fn is(&self, command: &str) -> bool {
-        self.args
-            .first()
-            .is_some_and(|name| name.eq_ignore_ascii_case(command))
+        self.args.first().is_some_and(|name| name.eq_ignore_ascii_case(command))
     }
 
     /// Whether an argument, the command's name included, equals `text`.
@@ -41,23 +39,13 @@ impl MonitorLine {
     pub(super) fn parse(line: &str, received: Instant) -> Option<Self> {
         let (time, rest) = line.split_once(" [")?;
         let (seconds, micros) = time.split_once('.')?;
-        let at = Duration::new(
-            seconds.parse().ok()?,
-            micros.parse::<u32>().ok()?.checked_mul(1000)?,
-        );
+        let at = Duration::new(seconds.parse().ok()?, micros.parse::<u32>().ok()?.checked_mul(1000)?);
         let (db, rest) = rest.split_once(' ')?;
         // The path of a Unix socket may hold brackets, the end of the source cannot be anything but `] "`.
         let (client, quoted) = rest.split_once("] \"")?;
         let args = unquote(quoted)?;
         let lua = client == "lua";
-        Some(Self {
-            at,
-            received,
-            db: db.parse().ok()?,
-            client: client.to_owned(),
-            lua,
-            args,
-        })
+        Some(Self { at, received, db: db.parse().ok()?, client: client.to_owned(), lua, args })
     }
 }
 
@@ -93,9 +81,7 @@ fn unquote(text: &str) -> Option<Vec<String>> {
 }
 
 fn hex(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -108,14 +94,9 @@ mod tests {
 
     #[test]
     fn a_client_line() {
-        let line =
-            parse(r#"1700000000.000042 [3 127.0.0.1:5000] "SET" "a b" "x\"\\\r\n\x00\xc3\xa9" """#)
-                .unwrap();
+        let line = parse(r#"1700000000.000042 [3 127.0.0.1:5000] "SET" "a b" "x\"\\\r\n\x00\xc3\xa9" """#).unwrap();
         assert_eq!(line.at, Duration::new(1_700_000_000, 42_000));
-        assert_eq!(
-            (line.db, line.client.as_str(), line.lua),
-            (3, "127.0.0.1:5000", false)
-        );
+        assert_eq!((line.db, line.client.as_str(), line.lua), (3, "127.0.0.1:5000", false));
         assert_eq!(line.args, ["SET", "a b", "x\"\\\r\n\0é", ""]);
         assert!(line.is("set") && line.has("a b") && line.mentions(" ") && !line.has("a"));
     }
@@ -123,22 +104,12 @@ mod tests {
     #[test]
     fn a_script_line_and_a_socket_line() {
         assert!(parse(r#"1.5 [0 lua] "del" "k""#).unwrap().lua);
-        assert_eq!(
-            parse(r#"1.5 [0 unix:/tmp/a] b] "PING""#).unwrap().client,
-            "unix:/tmp/a] b"
-        );
+        assert_eq!(parse(r#"1.5 [0 unix:/tmp/a] b] "PING""#).unwrap().client, "unix:/tmp/a] b");
     }
 
     #[test]
     fn what_is_no_command() {
-        for line in [
-            "",
-            "OK",
-            "1.5 [0 lua]",
-            r#"1.5 [0 lua] "open"#,
-            r#"1.5 [x lua] "a""#,
-            r#"1.5 [0 lua] "a"b"#,
-        ] {
+        for line in ["", "OK", "1.5 [0 lua]", r#"1.5 [0 lua] "open"#, r#"1.5 [x lua] "a""#, r#"1.5 [0 lua] "a"b"#] {
             assert_eq!(parse(line), None, "{line}");
         }
     }

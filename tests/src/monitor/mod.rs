@@ -73,16 +73,11 @@ impl Monitor {
     ///
     /// Panics when the server does not answer.
     pub fn start(server: &Server) -> Self {
-        let marker = server
-            .connect_admin()
-            .expect("the server accepts a marker connection");
+        let marker = server.connect_admin().expect("the server accepts a marker connection");
         let stream = TcpStream::connect(server.addr()).expect("the server accepts a monitor");
-        stream
-            .set_read_timeout(Some(DRAIN_LIMIT))
-            .expect("the limit is not zero");
+        stream.set_read_timeout(Some(DRAIN_LIMIT)).expect("the limit is not zero");
         let mut writer = &stream;
-        write!(writer, "AUTH {ADMIN_USER} {ADMIN_PASSWORD}\r\nMONITOR\r\n")
-            .expect("the server reads");
+        write!(writer, "AUTH {ADMIN_USER} {ADMIN_PASSWORD}\r\nMONITOR\r\n").expect("the server reads");
         let mut reader = BufReader::new(stream.try_clone().expect("a socket can be duplicated"));
         for step in ["AUTH", "MONITOR"] {
             let mut reply = String::new();
@@ -118,11 +113,7 @@ impl Monitor {
     /// The commands that clients sent: without those that scripts call, without those of the harness
     /// ([`Server::query`] and the like, [`wait_idle`](Self::wait_idle)).
     pub fn client_commands(&self) -> Vec<MonitorLine> {
-        let own = self
-            .own_addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let own = self.own_addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut commands = self.commands();
         commands.retain(|line| !line.lua && !own.contains(&line.client));
         commands
@@ -130,10 +121,7 @@ impl Monitor {
 
     /// How many of the [`client_commands`](Self::client_commands) satisfy the condition.
     pub fn count(&self, mut condition: impl FnMut(&MonitorLine) -> bool) -> usize {
-        self.client_commands()
-            .iter()
-            .filter(|line| condition(line))
-            .count()
+        self.client_commands().iter().filter(|line| condition(line)).count()
     }
 
     /// Forgets what was recorded so far.
@@ -151,43 +139,21 @@ impl Monitor {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let text = format!("redlatch-marker-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
-        marker
-            .command::<String>(&["ECHO", &text])
-            .expect("the server answers the marker");
+        marker.command::<String>(&["ECHO", &text]).expect("the server answers the marker");
         let seen = |record: &mut Record| {
-            let shown = record
-                .commands
-                .iter()
-                .rev()
-                .any(|line| line.args.last() == Some(&text));
+            let shown = record.commands.iter().rev().any(|line| line.args.last() == Some(&text));
             !shown && !record.ended
         };
-        let waited = self
-            .shared
-            .grown
-            .wait_timeout_while(self.shared.lock(), DRAIN_LIMIT, seen);
+        let waited = self.shared.grown.wait_timeout_while(self.shared.lock(), DRAIN_LIMIT, seen);
         let (record, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(
-            !timeout.timed_out(),
-            "MONITOR did not show the marker within {DRAIN_LIMIT:?}"
-        );
-        assert!(
-            !record.ended,
-            "the server has closed the monitor's connection"
-        );
+        assert!(!timeout.timed_out(), "MONITOR did not show the marker within {DRAIN_LIMIT:?}");
+        assert!(!record.ended, "the server has closed the monitor's connection");
     }
 
     /// Waits at most `timeout` until a client's command satisfies the condition; panics with `what`
     /// and the commands seen when none does.
-    pub fn wait_for(
-        &self,
-        what: &str,
-        timeout: Duration,
-        mut condition: impl FnMut(&MonitorLine) -> bool,
-    ) {
-        assert_eventually(what, timeout, || {
-            self.client_commands().iter().any(&mut condition)
-        });
+    pub fn wait_for(&self, what: &str, timeout: Duration, mut condition: impl FnMut(&MonitorLine) -> bool) {
+        assert_eventually(what, timeout, || self.client_commands().iter().any(&mut condition));
     }
 }
 

@@ -39,10 +39,7 @@ impl Outbox {
 
     /// When to write next, unless the socket is the one to say so.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.parts
-            .front()
-            .filter(|_| !self.blocked)
-            .map(|(due, _)| *due)
+        self.parts.front().filter(|_| !self.blocked).map(|(due, _)| *due)
     }
 
     /// Makes everything due now.
@@ -205,11 +202,7 @@ impl Connection {
         if black_hole {
             return counts;
         }
-        if self.client_done
-            && self.held.is_empty()
-            && self.to_upstream.is_empty()
-            && !self.upstream_shut
-        {
+        if self.client_done && self.held.is_empty() && self.to_upstream.is_empty() && !self.upstream_shut {
             self.upstream_shut = true;
             match &self.upstream {
                 Some(upstream) if !self.upstream_done => {

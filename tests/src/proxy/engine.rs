@@ -76,8 +76,7 @@ impl Engine {
                 self.serve(index, now);
             }
             let black_hole = self.mode == Mode::BlackHole;
-            self.connections
-                .retain(|connection| !connection.is_over(black_hole));
+            self.connections.retain(|connection| !connection.is_over(black_hole));
         }
         for connection in &mut self.connections {
             connection.cut(false);
@@ -91,16 +90,8 @@ impl Engine {
             sockets.push(PollFd::new(listener, PollFlags::IN));
         }
         let interest = |open: bool, blocked: bool| {
-            let input = if open {
-                PollFlags::IN
-            } else {
-                PollFlags::empty()
-            };
-            if blocked {
-                input | PollFlags::OUT
-            } else {
-                input
-            }
+            let input = if open { PollFlags::IN } else { PollFlags::empty() };
+            if blocked { input | PollFlags::OUT } else { input }
         };
         let mut due: Option<Instant> = None;
         for connection in &self.connections {
@@ -109,10 +100,7 @@ impl Engine {
                 sockets.push(PollFd::new(&connection.client, flags));
             }
             if let Some(upstream) = &connection.upstream {
-                let flags = interest(
-                    !connection.upstream_done,
-                    connection.to_upstream.is_blocked(),
-                );
+                let flags = interest(!connection.upstream_done, connection.to_upstream.is_blocked());
                 if !flags.is_empty() {
                     sockets.push(PollFd::new(upstream, flags));
                 }
@@ -173,10 +161,7 @@ impl Engine {
         let position = self.armed.iter().position(named);
         let fault = position.map(|position| self.armed.remove(position).fault);
         let connection = &mut self.connections[index];
-        let hold = self
-            .hold
-            .as_ref()
-            .is_some_and(|needle| !connection.held.is_empty() || contains(&bytes, needle));
+        let hold = self.hold.as_ref().is_some_and(|needle| !connection.held.is_empty() || contains(&bytes, needle));
         let request = Request { bytes, fault };
         if hold {
             connection.held.push_back(request);
@@ -191,9 +176,7 @@ impl Engine {
         for _ in 0..reply_count(&request.bytes) {
             connection.unanswered.push_back(request.fault.take());
         }
-        connection
-            .to_upstream
-            .push(now + self.request_delay, request.bytes);
+        connection.to_upstream.push(now + self.request_delay, request.bytes);
     }
 
     /// Lets go what a connection holds.
@@ -208,19 +191,11 @@ impl Engine {
         let due = now + self.reply_delay;
         let push = is_push(&bytes);
         let connection = &mut self.connections[index];
-        let named = if push {
-            None
-        } else {
-            connection.unanswered.pop_front().flatten()
-        };
+        let named = if push { None } else { connection.unanswered.pop_front().flatten() };
         if connection.closing || self.mode != Mode::Pass {
             return;
         }
-        let next = self
-            .armed
-            .iter()
-            .position(|armed| armed.needle.is_empty())
-            .filter(|_| !push);
+        let next = self.armed.iter().position(|armed| armed.needle.is_empty()).filter(|_| !push);
         let fault = named.or_else(|| Some(self.armed.remove(next?).fault));
         if fault.is_some() {
             self.traffic.faults_met += 1;

@@ -26,11 +26,7 @@ impl Framer {
         if unread.is_empty() {
             return None;
         }
-        let length = if self.opaque {
-            Ok(Some(unread.len()))
-        } else {
-            frame_length(unread)
-        };
+        let length = if self.opaque { Ok(Some(unread.len())) } else { frame_length(unread) };
         let Ok(length) = length else {
             self.opaque = true;
             return self.next();
@@ -54,9 +50,7 @@ fn frame_length(bytes: &[u8]) -> Result<Option<usize>, Foreign> {
     let mut values = 1_u64;
     while values > 0 {
         let Some(end) = line_end(&bytes[position..]) else {
-            let plausible = bytes
-                .get(position)
-                .is_none_or(|byte| byte.is_ascii_graphic());
+            let plausible = bytes.get(position).is_none_or(|byte| byte.is_ascii_graphic());
             return if plausible { Ok(None) } else { Err(Foreign) };
         };
         let line = &bytes[position..position + end];
@@ -104,8 +98,9 @@ pub(super) fn reply_count(request: &[u8]) -> usize {
     };
     match name.as_slice() {
         // One reply for each channel.
-        b"subscribe" | b"psubscribe" | b"ssubscribe" | b"unsubscribe" | b"punsubscribe"
-        | b"sunsubscribe" => (words.len() - 1).max(1),
+        b"subscribe" | b"psubscribe" | b"ssubscribe" | b"unsubscribe" | b"punsubscribe" | b"sunsubscribe" => {
+            (words.len() - 1).max(1)
+        }
         _ => 1,
     }
 }
@@ -114,13 +109,8 @@ pub(super) fn reply_count(request: &[u8]) -> usize {
 pub(super) fn is_push(frame: &[u8]) -> bool {
     match frame.first() {
         // RESP3 sends the confirmations of SUBSCRIBE and the like as pushes too.
-        Some(b'>') => words(frame)
-            .first()
-            .is_none_or(|kind| !kind.ends_with(b"subscribe")),
-        Some(b'*') => matches!(
-            words(frame).first(),
-            Some(&(b"message" | b"pmessage" | b"smessage"))
-        ),
+        Some(b'>') => words(frame).first().is_none_or(|kind| !kind.ends_with(b"subscribe")),
+        Some(b'*') => matches!(words(frame).first(), Some(&(b"message" | b"pmessage" | b"smessage"))),
         _ => false,
     }
 }
@@ -128,10 +118,7 @@ pub(super) fn is_push(frame: &[u8]) -> bool {
 /// Name and arguments of a request, or the leading strings of a push.
 pub(super) fn words(frame: &[u8]) -> Vec<&[u8]> {
     if !matches!(frame.first(), Some(b'*' | b'>')) {
-        return frame
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty())
-            .collect();
+        return frame.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
     }
     let mut words = Vec::new();
     let mut rest = line_end(frame).map_or(&[][..], |end| &frame[end + 2..]);
@@ -141,10 +128,7 @@ pub(super) fn words(frame: &[u8]) -> Vec<&[u8]> {
             break;
         };
         let begin = end + 2;
-        let Some(stop) = usize::try_from(length)
-            .ok()
-            .and_then(|length| begin.checked_add(length))
-        else {
+        let Some(stop) = usize::try_from(length).ok().and_then(|length| begin.checked_add(length)) else {
             break;
         };
         let Some(word) = rest.get(begin..stop) else {
@@ -197,10 +181,7 @@ mod tests {
 
     #[test]
     fn what_is_no_protocol_passes_as_chunks() {
-        assert_eq!(
-            frames(&[0x16, 3, 1, b'\r', b'\n', 0], 4),
-            [&[0x16, 3, 1, b'\r'][..], b"\n\0"]
-        );
+        assert_eq!(frames(&[0x16, 3, 1, b'\r', b'\n', 0], 4), [&[0x16, 3, 1, b'\r'][..], b"\n\0"]);
         assert_eq!(frames(b"*x\r\nabc", 7), [b"*x\r\nabc"]);
     }
 
@@ -211,10 +192,7 @@ mod tests {
         assert!(!is_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"));
         assert!(!is_push(b">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"));
         assert!(!is_push(b"*1\r\n:1\r\n") && !is_push(b"+message\r\n"));
-        assert_eq!(
-            reply_count(b"*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n"),
-            2
-        );
+        assert_eq!(reply_count(b"*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n"), 2);
         assert_eq!(reply_count(b"PING a b\r\n"), 1);
     }
 }

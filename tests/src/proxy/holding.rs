@@ -49,9 +49,7 @@ impl Proxy {
             let released = self.control(move |engine| {
                 let position = engine.connections.iter().position(|it| it.index == index);
                 let holding = position.filter(|&it| !engine.connections[it].held.is_empty());
-                holding
-                    .map(|position| engine.forward_held(position))
-                    .is_some()
+                holding.map(|position| engine.forward_held(position)).is_some()
             });
             assert!(released, "connection {index} holds no request");
             let answered = eventually(RELEASE_LIMIT, || {
@@ -60,10 +58,7 @@ impl Proxy {
                     connection.is_none_or(Connection::is_answered)
                 })
             });
-            assert!(
-                answered,
-                "the requests of connection {index} were not answered within {RELEASE_LIMIT:?}"
-            );
+            assert!(answered, "the requests of connection {index} were not answered within {RELEASE_LIMIT:?}");
         }
     }
 }

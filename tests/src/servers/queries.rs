@@ -18,17 +18,10 @@ impl Server {
     ///
     /// Its commands count as a client's: a monitor shows them.
     pub fn connection(&self) -> redis::Connection {
-        let client =
-            redis::Client::open(self.url_as(ADMIN_USER, ADMIN_PASSWORD)).expect("the URL is valid");
-        let connection = client
-            .get_connection_with_timeout(ADMIN_LIMIT)
-            .expect("the server accepts");
-        connection
-            .set_read_timeout(Some(ADMIN_LIMIT))
-            .expect("the limit is not zero");
-        connection
-            .set_write_timeout(Some(ADMIN_LIMIT))
-            .expect("the limit is not zero");
+        let client = redis::Client::open(self.url_as(ADMIN_USER, ADMIN_PASSWORD)).expect("the URL is valid");
+        let connection = client.get_connection_with_timeout(ADMIN_LIMIT).expect("the server accepts");
+        connection.set_read_timeout(Some(ADMIN_LIMIT)).expect("the limit is not zero");
+        connection.set_write_timeout(Some(ADMIN_LIMIT)).expect("the limit is not zero");
         connection
     }
 
@@ -39,8 +32,7 @@ impl Server {
 
     /// Runs one command over the harness's own connection, which a monitor does not show.
     pub fn query<T: FromRedisValue>(&self, args: &[&str]) -> T {
-        self.try_query(args)
-            .unwrap_or_else(|error| panic!("{}: {args:?}: {error}", self.kind()))
+        self.try_query(args).unwrap_or_else(|error| panic!("{}: {args:?}: {error}", self.kind()))
     }
 
     /// As [`query`](Self::query), for commands that may fail.
@@ -113,15 +105,10 @@ impl Server {
         let info: String = self.query(&["INFO", "commandstats"]);
         let count = |line: &str| {
             let (name, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
-            let calls = fields
-                .split(',')
-                .find_map(|field| field.strip_prefix("calls="))?;
+            let calls = fields.split(',').find_map(|field| field.strip_prefix("calls="))?;
             Some((name.to_owned(), calls.parse().ok()?))
         };
-        info.lines()
-            .filter_map(count)
-            .filter(|(_, calls)| *calls > 0)
-            .collect()
+        info.lines().filter_map(count).filter(|(_, calls)| *calls > 0).collect()
     }
 
     /// Sets the counters of [`command_counts`](Self::command_counts) to zero.
@@ -137,7 +124,5 @@ impl Server {
 }
 
 pub(super) fn info_field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
-    info.lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
-        .map(str::trim_end)
+    info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim_end)
 }

@@ -67,11 +67,7 @@ impl Server {
                     let log = server.log();
                     // Another process was quicker to bind the port.
                     let collision = options.port.is_none() && log.contains("in use");
-                    assert!(
-                        collision && attempts < 20,
-                        "{} did not start: {reason}\n{log}",
-                        options.kind
-                    );
+                    assert!(collision && attempts < 20, "{} did not start: {reason}\n{log}", options.kind);
                     drop(server);
                     fs::create_dir_all(&dir).expect("the temporary directory is writable");
                 }
@@ -91,17 +87,12 @@ impl Server {
 
     /// Process id; panics when the server is not running.
     pub fn pid(&self) -> u32 {
-        self.lock_process()
-            .as_ref()
-            .expect("the server is running")
-            .id()
+        self.lock_process().as_ref().expect("the server is running").id()
     }
 
     /// Whether the process runs; a paused one does.
     pub fn is_running(&self) -> bool {
-        self.lock_process()
-            .as_mut()
-            .is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+        self.lock_process().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
     /// Stops the process with SIGSTOP: connections stay open, connecting works, nothing is answered.
@@ -134,20 +125,11 @@ impl Server {
             return;
         }
         self.resume();
-        let sent = self
-            .connect_admin()
-            .and_then(|mut it| Ok(it.send(&["SHUTDOWN", "NOSAVE"])?));
-        let gone = sent.is_ok()
-            && self
-                .lock_process()
-                .as_mut()
-                .is_some_and(|it| launch::wait_exit(it, ADMIN_LIMIT).is_some());
+        let sent = self.connect_admin().and_then(|mut it| Ok(it.send(&["SHUTDOWN", "NOSAVE"])?));
+        let gone =
+            sent.is_ok() && self.lock_process().as_mut().is_some_and(|it| launch::wait_exit(it, ADMIN_LIMIT).is_some());
         self.kill();
-        assert!(
-            gone,
-            "{} did not shut down within {ADMIN_LIMIT:?}",
-            self.kind()
-        );
+        assert!(gone, "{} did not shut down within {ADMIN_LIMIT:?}", self.kind());
     }
 
     /// Starts the server again after [`kill`](Self::kill) or [`stop`](Self::stop), with the same port
@@ -155,11 +137,7 @@ impl Server {
     pub fn restart(&self) {
         self.kill();
         if let Err(reason) = self.run() {
-            panic!(
-                "{} did not start again: {reason}\n{}",
-                self.kind(),
-                self.log()
-            );
+            panic!("{} did not start again: {reason}\n{}", self.kind(), self.log());
         }
     }
 
@@ -178,26 +156,15 @@ impl Server {
     }
 
     fn run(&self) -> Result<(), String> {
-        let binary = self
-            .kind()
-            .binary()
-            .ok_or("its binary was not found; `make setup` installs it")?;
+        let binary = self.kind().binary().ok_or("its binary was not found; `make setup` installs it")?;
         let file = self.dir.join("server.conf");
-        let text = self
-            .options
-            .configuration(self.port, &self.dir, &self.socket());
+        let text = self.options.configuration(self.port, &self.dir, &self.socket());
         fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         let mut command = launch::bound_command(binary);
-        command
-            .arg(&file)
-            .args(&self.options.args)
-            .current_dir(&self.dir);
+        command.arg(&file).args(&self.options.args).current_dir(&self.dir);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         // Complaints about the configuration come before the log file is open.
-        let log = fs::File::options()
-            .append(true)
-            .create(true)
-            .open(self.dir.join("server.log"));
+        let log = fs::File::options().append(true).create(true).open(self.dir.join("server.log"));
         command.stderr(log.map_err(|error| error.to_string())?);
         let child = launch::spawn(command).map_err(|error| error.to_string())?;
         *self.lock_process() = Some(child);
@@ -215,14 +182,9 @@ impl Server {
     /// Whether PING is answered, and by this process rather than one that has taken the port.
     fn answers(&self) -> Result<(), String> {
         let mut connection = self.connect_admin().map_err(|error| error.to_string())?;
-        connection
-            .command::<String>(&["PING"])
-            .map_err(|error| error.to_string())?;
-        let info: String = connection
-            .command(&["INFO", "server"])
-            .map_err(|error| error.to_string())?;
-        let pid =
-            super::queries::info_field(&info, "process_id").and_then(|text| text.parse().ok());
+        connection.command::<String>(&["PING"]).map_err(|error| error.to_string())?;
+        let info: String = connection.command(&["INFO", "server"]).map_err(|error| error.to_string())?;
+        let pid = super::queries::info_field(&info, "process_id").and_then(|text| text.parse().ok());
         if pid == Some(self.pid()) {
             *self.lock_admin() = Some(connection);
             Ok(())
@@ -235,10 +197,7 @@ impl Server {
     pub(crate) fn connect_admin(&self) -> redis::RedisResult<RawConnection> {
         let mut connection = RawConnection::connect(self.addr(), ADMIN_LIMIT)?;
         let address = connection.local_addr().to_string();
-        self.own_addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(address);
+        self.own_addresses.lock().unwrap_or_else(PoisonError::into_inner).push(address);
         connection.command::<()>(&["AUTH", ADMIN_USER, ADMIN_PASSWORD])?;
         Ok(connection)
     }

@@ -20,50 +20,28 @@ impl Server {
         format!("{}{number}", self.url())
     }
 
-    /// URL for a user made with [`ServerBuilder::user`].
+    /// URL for a user made with [`ServerBuilder::user`](super::ServerBuilder::user).
     pub fn url_as(&self, user: &str, password: &str) -> String {
-        format!(
-            "redis://{}:{}@{}/",
-            encoded(user),
-            encoded(password),
-            self.addr()
-        )
+        format!("redis://{}:{}@{}/", encoded(user), encoded(password), self.addr())
     }
 
     /// URL of the Unix socket; panics when the server has none.
     pub fn unix_url(&self) -> String {
-        assert!(
-            self.options.unix_socket,
-            "the server was started without a Unix socket"
-        );
-        let password = self
-            .options
-            .password
-            .as_deref()
-            .map(|it| format!("?pass={}", encoded(it)));
-        format!(
-            "redis+unix://{}{}",
-            self.socket().display(),
-            password.unwrap_or_default()
-        )
+        assert!(self.options.unix_socket, "the server was started without a Unix socket");
+        let password = self.options.password.as_deref().map(|it| format!("?pass={}", encoded(it)));
+        format!("redis+unix://{}{}", self.socket().display(), password.unwrap_or_default())
     }
 
     /// `:password@` or nothing.
     pub(crate) fn credentials(&self) -> String {
-        self.options
-            .password
-            .as_deref()
-            .map(|it| format!(":{}@", encoded(it)))
-            .unwrap_or_default()
+        self.options.password.as_deref().map(|it| format!(":{}@", encoded(it))).unwrap_or_default()
     }
 }
 
 /// Percent-encoding of what must not stand in the user part of a URL.
 fn encoded(text: &str) -> String {
     let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-            char::from(byte).to_string()
-        }
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),
     };
     text.bytes().map(escape).collect()

@@ -5,9 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use redlatch_tests::{
-    Monitor, Proxy, RawConnection, ReplyFault, Server, any_server, assert_eventually, each_server,
-};
+use redlatch_tests::{Monitor, Proxy, RawConnection, ReplyFault, Server, any_server, assert_eventually, each_server};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for a reply that comes, short enough to wait for one that does not.
@@ -21,10 +19,7 @@ fn connect(proxy: &Proxy) -> RawConnection {
 fn assert_silent(connection: &mut RawConnection) {
     connection.stream().set_read_timeout(Some(QUIET)).unwrap();
     assert!(connection.read().unwrap_err().is_timeout());
-    connection
-        .stream()
-        .set_read_timeout(Some(5 * SECOND))
-        .unwrap();
+    connection.stream().set_read_timeout(Some(5 * SECOND)).unwrap();
 }
 
 /// Runs against one server: what the proxy does is the same for each kind.
@@ -38,23 +33,10 @@ fn with_server(body: impl FnOnce(&Server)) {
 fn traffic_passes_unchanged() {
     each_server(|server| {
         let proxy = Proxy::in_front_of(server);
-        let mut client = redis::Client::open(proxy.url())
-            .unwrap()
-            .get_connection()
-            .unwrap();
+        let mut client = redis::Client::open(proxy.url()).unwrap().get_connection().unwrap();
         let value: Vec<u8> = (0..2_000_000_u32).map(|n| (n % 251) as u8).collect();
-        redis::cmd("SET")
-            .arg("k")
-            .arg(&value)
-            .exec(&mut client)
-            .unwrap();
-        assert!(
-            redis::cmd("GET")
-                .arg("k")
-                .query::<Vec<u8>>(&mut client)
-                .unwrap()
-                == value
-        );
+        redis::cmd("SET").arg("k").arg(&value).exec(&mut client).unwrap();
+        assert!(redis::cmd("GET").arg("k").query::<Vec<u8>>(&mut client).unwrap() == value);
         let mut pipe = redis::pipe();
         for _ in 0..10_000 {
             pipe.cmd("INCR").arg("n");
@@ -65,23 +47,14 @@ fn traffic_passes_unchanged() {
         pubsub.set_read_timeout(Some(5 * SECOND)).unwrap();
         pubsub.subscribe(&["a", "b"]).unwrap();
         assert_eq!(server.query::<i64>(&["PUBLISH", "b", "hello"]), 1);
-        assert_eq!(
-            pubsub
-                .get_message()
-                .unwrap()
-                .get_payload::<String>()
-                .unwrap(),
-            "hello"
-        );
+        assert_eq!(pubsub.get_message().unwrap().get_payload::<String>().unwrap(), "hello");
         assert_eq!(proxy.connections()[0].unanswered, 0);
         drop(pubsub);
         let traffic = proxy.traffic();
         assert_eq!((traffic.accepted, traffic.open), (1, 1));
         assert!(traffic.to_server > 2_000_000 && traffic.to_client > 2_000_000);
         drop(client);
-        assert_eventually("the connection is gone", SECOND, || {
-            proxy.connections().is_empty()
-        });
+        assert_eventually("the connection is gone", SECOND, || proxy.connections().is_empty());
         assert_eq!(proxy.traffic().open, 0);
     });
 }
@@ -103,11 +76,7 @@ fn a_black_hole_loses_both_ways_and_hides_the_end() {
         assert_silent(&mut old);
         server.restart();
         proxy.pass();
-        assert!(
-            old.command::<()>(&["PING"])
-                .unwrap_err()
-                .is_connection_dropped()
-        );
+        assert!(old.command::<()>(&["PING"]).unwrap_err().is_connection_dropped());
         new.command::<()>(&["PING"]).unwrap();
         proxy.drop_all();
         proxy.reset_all();
@@ -128,15 +97,9 @@ fn delays_keep_order_and_overlap() {
             connection.send(&["ECHO", &n.to_string()]).unwrap();
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(
-            server.command_counts().get("echo") >= Some(&4),
-            "requests are not delayed"
-        );
+        assert!(server.command_counts().get("echo") >= Some(&4), "requests are not delayed");
         for n in 0..5 {
-            assert_eq!(
-                connection.read().unwrap(),
-                Value::BulkString(n.to_string().into_bytes())
-            );
+            assert_eq!(connection.read().unwrap(), Value::BulkString(n.to_string().into_bytes()));
         }
         let elapsed = begin.elapsed();
         assert!((delay..3 * delay).contains(&elapsed), "{elapsed:?}");
@@ -213,11 +176,7 @@ fn half_a_reply_and_garbage() {
         let (mut one, mut two) = (connect(&proxy), connect(&proxy));
         proxy.fault_next_reply_to(b"GET", ReplyFault::CutAfter(0));
         assert_eq!(one.command::<String>(&["PING"]).unwrap(), "PONG");
-        assert!(
-            two.command::<String>(&["GET", "k"])
-                .unwrap_err()
-                .is_connection_dropped()
-        );
+        assert!(two.command::<String>(&["GET", "k"]).unwrap_err().is_connection_dropped());
         assert_eq!(one.command::<String>(&["GET", "k"]).unwrap(), "0123456789");
     });
 }
@@ -231,10 +190,7 @@ fn connections_are_cut_reset_and_refused() {
             let mut connection = connect(&proxy);
             connection.command::<()>(&["PING"]).unwrap();
             end(&proxy);
-            connection
-                .stream()
-                .read(&mut [0])
-                .map_err(|error| error.kind())
+            connection.stream().read(&mut [0]).map_err(|error| error.kind())
         });
         assert_eq!(results, [Ok(0), Err(ErrorKind::ConnectionReset)]);
         assert_eventually("the server has closed them too", SECOND, || {
@@ -268,25 +224,16 @@ fn held_requests_go_out_in_the_chosen_order_even_without_their_clients() {
             connection.send(&["RPUSH", "list", "more"]).unwrap();
             assert_silent(&mut connection);
         }
-        assert_eventually("the clients have gone", SECOND, || {
-            proxy.traffic().open == 0
-        });
+        assert_eventually("the clients have gone", SECOND, || proxy.traffic().open == 0);
         let held = proxy.held_requests();
-        let third = held
-            .iter()
-            .find(|request| request.args.contains(&"third".to_owned()));
-        assert_eq!(
-            (held.len(), third.map(|request| request.connection)),
-            (6, Some(2))
-        );
+        let third = held.iter().find(|request| request.args.contains(&"third".to_owned()));
+        assert_eq!((held.len(), third.map(|request| request.connection)), (6, Some(2)));
         proxy.release_requests_in_order(&[0, 2, 1]);
         let list: Vec<String> = server.query(&["LRANGE", "list", "0", "-1"]);
         assert_eq!(list, ["first", "more", "third", "more", "second", "more"]);
         monitor.wait_idle();
         assert_eq!(monitor.count(|line| line.is("RPUSH")), 6);
-        assert_eventually("the connections are gone", SECOND, || {
-            proxy.connections().is_empty()
-        });
+        assert_eventually("the connections are gone", SECOND, || proxy.connections().is_empty());
         proxy.hold_requests();
         let mut connection = connect(&proxy);
         connection.send(&["PING"]).unwrap();
@@ -333,10 +280,7 @@ fn the_target_changes_and_other_protocols_pass() {
         let handle = proxy.clone();
         handle.set_target(server.addr());
         drop(handle);
-        assert_eq!(
-            connect(&proxy).command::<String>(&["PING"]).unwrap(),
-            "PONG"
-        );
+        assert_eq!(connect(&proxy).command::<String>(&["PING"]).unwrap(), "PONG");
         server.kill();
         assert!(connect(&proxy).command::<String>(&["PING"]).is_err());
     });

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use redlatch_tests::{
-    Monitor, Process, Server, any_server, assert_eventually, each_server, each_server_with,
-    eventually, rss_bytes, thread_count, thread_names,
+    Monitor, Process, Server, any_server, assert_eventually, each_server, each_server_with, eventually, rss_bytes,
+    thread_count, thread_names,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,16 +17,8 @@ fn a_server_answers_and_is_gone_after_drop() {
         assert_eq!((server.pttl("k"), server.pttl("none")), (-1, -2));
         assert!(server.exists("k") && !server.exists("none"));
         assert_eq!(server.keys("*"), ["k"]);
-        let mut other = redis::Client::open(server.url_db(1))
-            .unwrap()
-            .get_connection()
-            .unwrap();
-        assert!(
-            !redis::cmd("EXISTS")
-                .arg("k")
-                .query::<bool>(&mut other)
-                .unwrap()
-        );
+        let mut other = redis::Client::open(server.url_db(1)).unwrap().get_connection().unwrap();
+        assert!(!redis::cmd("EXISTS").arg("k").query::<bool>(&mut other).unwrap());
         assert!(server.del("k"));
         server.set("k", "v");
         server.flush();
@@ -52,14 +44,8 @@ fn a_paused_server_answers_only_after_resume() {
         connection.stream().set_read_timeout(Some(limit)).unwrap();
         assert!(connection.read().unwrap_err().is_timeout());
         server.resume();
-        connection
-            .stream()
-            .set_read_timeout(Some(5 * SECOND))
-            .unwrap();
-        assert_eq!(
-            connection.read().unwrap(),
-            redis::Value::SimpleString("PONG".to_owned())
-        );
+        connection.stream().set_read_timeout(Some(5 * SECOND)).unwrap();
+        assert_eq!(connection.read().unwrap(), redis::Value::SimpleString("PONG".to_owned()));
     });
 }
 
@@ -70,12 +56,7 @@ fn a_server_restarts_on_its_port() {
         server.set("k", "v");
         server.kill();
         assert!(!server.is_running());
-        assert!(
-            redis::Client::open(url.as_str())
-                .unwrap()
-                .get_connection()
-                .is_err()
-        );
+        assert!(redis::Client::open(url.as_str()).unwrap().get_connection().is_err());
         server.restart();
         assert!(server.is_running() && server.url() == url && server.pid() != pid);
         assert!(!server.exists("k"));
@@ -83,11 +64,7 @@ fn a_server_restarts_on_its_port() {
         assert!(!server.is_running());
         server.restart();
         let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
-        redis::cmd("SET")
-            .arg("k")
-            .arg("v")
-            .exec(&mut connection)
-            .unwrap();
+        redis::cmd("SET").arg("k").arg("v").exec(&mut connection).unwrap();
         assert!(server.exists("k"));
     });
 }
@@ -104,22 +81,12 @@ fn passwords_users_sockets_and_replicas() {
     };
     each_server_with(configure, |server| {
         let open = |url: String| redis::Client::open(url).unwrap().get_connection();
-        for url in [
-            server.url(),
-            server.url_as("app", "se:cret"),
-            server.unix_url(),
-        ] {
-            redis::cmd("SET")
-                .arg("k")
-                .arg("v")
-                .exec(&mut open(url).unwrap())
-                .unwrap();
+        for url in [server.url(), server.url_as("app", "se:cret"), server.unix_url()] {
+            redis::cmd("SET").arg("k").arg("v").exec(&mut open(url).unwrap()).unwrap();
         }
         assert!(
             open(format!("redis://{}/", server.addr()))
-                .and_then(|mut connection| {
-                    redis::cmd("GET").arg("k").query::<String>(&mut connection)
-                })
+                .and_then(|mut connection| { redis::cmd("GET").arg("k").query::<String>(&mut connection) })
                 .is_err()
         );
         let databases: Vec<String> = server.query(&["CONFIG", "GET", "databases"]);
@@ -155,30 +122,17 @@ fn a_monitor_separates_clients_from_scripts_and_from_the_harness() {
         let monitor = Monitor::start(server);
         let key = "a \"b\"\r\n\\é锁";
         let script = "return redis.call('SET', KEYS[1], ARGV[1])";
-        redis::cmd("EVAL")
-            .arg(script)
-            .arg(1)
-            .arg(key)
-            .arg("v")
-            .exec(&mut connection)
-            .unwrap();
+        redis::cmd("EVAL").arg(script).arg(1).arg(key).arg("v").exec(&mut connection).unwrap();
         assert_eq!(server.get(key).as_deref(), Some("v"));
         monitor.wait_idle();
         let clients = monitor.client_commands();
         assert_eq!(clients.len(), 1, "{clients:?}");
         assert_eq!(clients[0].args, ["EVAL", script, "1", key, "v"]);
         assert_eq!(clients[0].db, 0);
-        let inner: Vec<_> = monitor
-            .commands()
-            .into_iter()
-            .filter(|line| line.lua)
-            .collect();
+        let inner: Vec<_> = monitor.commands().into_iter().filter(|line| line.lua).collect();
         assert_eq!(inner.len(), 1, "{inner:?}");
         assert!(inner[0].is("SET") && inner[0].has(key) && inner[0].at >= clients[0].at);
-        assert_eq!(
-            monitor.count(|line| line.is("eval") && line.mentions("ARGV")),
-            1
-        );
+        assert_eq!(monitor.count(|line| line.is("eval") && line.mentions("ARGV")), 1);
         monitor.clear();
         redis::cmd("PING").exec(&mut connection).unwrap();
         monitor.wait_for("PING is shown", SECOND, |line| line.is("PING"));
@@ -202,24 +156,24 @@ fn a_process_is_steered_by_lines() {
     assert_eq!(process.wait_exit(Duration::ZERO), None);
     process.close_input();
     assert_eq!(process.wait_exit(5 * SECOND).unwrap().code(), Some(3));
-    assert_eq!(
-        process.lines(),
-        ["ready", "noise", "got one", "noise", "got two"]
-    );
+    assert_eq!(process.lines(), ["ready", "noise", "got one", "noise", "got two"]);
     assert_eq!(process.error_lines(), ["bye"]);
 
     let mut process = Process::start_with("sh", |command| {
-        command
-            .args(["-c", "echo $WORD; read line"])
-            .env("WORD", "hello");
+        command.args(["-c", "echo $WORD; read line"]).env("WORD", "hello");
     });
     process.expect("hello", 5 * SECOND);
     process.kill9();
     let status = process.wait_exit(SECOND).unwrap();
-    assert_eq!(
-        std::os::unix::process::ExitStatusExt::signal(&status),
-        Some(9)
-    );
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+}
+
+#[test]
+fn a_failure_names_the_kind_of_server() {
+    let Some(kind) = any_server() else { return };
+    let failed = std::panic::catch_unwind(|| each_server(|_| panic!("as it should")));
+    let text = *failed.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(text, format!("on {kind}: as it should"));
 }
 
 #[test]
@@ -240,9 +194,7 @@ fn threads_of_this_process_are_seen_and_those_of_the_harness_are_not() {
     let (stop, wait) = std::sync::mpsc::channel::<()>();
     let builder = std::thread::Builder::new().name("visible".to_owned());
     let thread = builder.spawn(move || wait.recv()).unwrap();
-    assert_eventually("the thread has its name", SECOND, || {
-        thread_names().contains(&"visible".to_owned())
-    });
+    assert_eventually("the thread has its name", SECOND, || thread_names().contains(&"visible".to_owned()));
     assert!(thread_count() >= 2);
     let process = Process::start("cat", [""; 0]);
     assert!(thread_names().iter().all(|name| !name.starts_with("rlt-")));

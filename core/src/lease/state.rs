@@ -20,12 +20,6 @@ pub(crate) fn deadline(sent: Moment, ttl: Duration) -> Moment {
     sent.after(ttl.saturating_sub(margin(ttl)))
 }
 
-/// When the key's ttl has surely passed on the server too, for a request sent at `sent` and not executed
-/// later than its reply.
-pub(crate) fn lapsed(deadline: Moment, ttl: Duration) -> Moment {
-    deadline.after(margin(ttl)).after(margin(ttl))
-}
-
 /// A lease's state and deadline in one word, so that a check costs one load and every transition is
 /// one compare-and-swap.
 ///
@@ -50,7 +44,10 @@ const LOST: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// Valid until the deadline; `certain` unless a renewal got no answer.
-    Live { deadline: Moment, certain: bool },
+    Live {
+        deadline: Moment,
+        certain: bool,
+    },
     Released,
     Lost(LostReason),
 }
@@ -249,7 +246,6 @@ mod tests {
             let ttl = Duration::new(secs, nanos);
             let end = deadline(Moment::from_nanos(sent), ttl);
             prop_assert!(end >= Moment::from_nanos(sent));
-            prop_assert!(lapsed(end, ttl) >= end);
             prop_assert_eq!(LeaseState::granted(end).view(), View::Live { deadline: end, certain: true });
         }
     }

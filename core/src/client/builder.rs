@@ -1,0 +1,195 @@
+//! Options of a client.
+
+use std::fmt;
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, ManualClock};
+use crate::engine::{Connect, EngineConfig};
+use crate::error::{Error, Result};
+use crate::holds::{HolderFn, current_thread};
+use crate::options::{
+    self, CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, POOL_SIZE, POOL_TIMEOUT, RENEWAL_THREADS, TURN,
+    UNAVAILABLE_AFTER,
+};
+use crate::token::plain;
+use crate::transport::{Limits, MemoryServer, Opener, Single, Target, Transport};
+
+use super::Client;
+
+/// Options of a [`Client`]. Every value is checked by [`build`](ClientBuilder::build), which opens nothing.
+#[derive(Clone)]
+#[must_use = "nothing happens until build()"]
+pub struct ClientBuilder {
+    url: String,
+    key_prefix: String,
+    pool_size: u32,
+    connect_timeout: Duration,
+    io_timeout: Duration,
+    pool_timeout: Option<Duration>,
+    renewal_threads: u32,
+    unavailable_after: Duration,
+    fence_retention: Duration,
+    turn: Duration,
+    label: Option<String>,
+    clock: Option<ManualClock>,
+    holder: HolderFn,
+}
+
+impl ClientBuilder {
+    pub(crate) fn new(url: &str) -> ClientBuilder {
+        ClientBuilder {
+            url: url.to_owned(),
+            key_prefix: options::KEY_PREFIX.to_owned(),
+            pool_size: POOL_SIZE.default,
+            connect_timeout: CONNECT_TIMEOUT.default_value(),
+            io_timeout: IO_TIMEOUT.default_value(),
+            pool_timeout: None,
+            renewal_threads: RENEWAL_THREADS.default,
+            unavailable_after: UNAVAILABLE_AFTER.default_value(),
+            fence_retention: FENCE_RETENTION.default_value(),
+            turn: TURN.default_value(),
+            label: None,
+            clock: None,
+            holder: current_thread,
+        }
+    }
+
+    /// What stands before every name to make its key; plain clients that share a key must use the same.
+    /// At most 256 bytes. Defaults to `lock:`.
+    pub fn key_prefix(mut self, key_prefix: &str) -> ClientBuilder {
+        self.key_prefix = key_prefix.to_owned();
+        self
+    }
+
+    /// Connections that callers share; waiters hold none while they sleep. 1 to 1024. Defaults to 8.
+    pub fn pool_size(mut self, pool_size: u32) -> ClientBuilder {
+        self.pool_size = pool_size;
+        self
+    }
+
+    /// Limit of opening a connection, with name lookup and login. 10 ms to 60 s. Defaults to 1 s.
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> ClientBuilder {
+        self.connect_timeout = connect_timeout;
+        self
+    }
+
+    /// Limit of one request and its reply. 10 ms to 60 s. Defaults to 1 s.
+    pub fn io_timeout(mut self, io_timeout: Duration) -> ClientBuilder {
+        self.io_timeout = io_timeout;
+        self
+    }
+
+    /// Limit of the wait for a free connection of the pool. 10 ms to 60 s. Defaults to what is left of the call's time.
+    pub fn pool_timeout(mut self, pool_timeout: Duration) -> ClientBuilder {
+        self.pool_timeout = Some(pool_timeout);
+        self
+    }
+
+    /// Threads that renew leases, each with a connection of its own. 1 to 64. Defaults to 2.
+    pub fn renewal_threads(mut self, renewal_threads: u32) -> ClientBuilder {
+        self.renewal_threads = renewal_threads;
+        self
+    }
+
+    /// Continuous outage after which an acquire without a limit gives up. 100 ms to 24 h. Defaults to 10 s.
+    pub fn unavailable_after(mut self, unavailable_after: Duration) -> ClientBuilder {
+        self.unavailable_after = unavailable_after;
+        self
+    }
+
+    /// How long the server keeps a lock's last fence after a grant; fences grow without it too, by the server's
+    /// clock. 1 s to 30 days. Defaults to 1 h.
+    pub fn fence_retention(mut self, fence_retention: Duration) -> ClientBuilder {
+        self.fence_retention = fence_retention;
+        self
+    }
+
+    /// How long a released lock stays reserved for the first waiter. 500 ms to 10 s. Defaults to 1 s.
+    pub fn turn(mut self, turn: Duration) -> ClientBuilder {
+        self.turn = turn;
+        self
+    }
+
+    /// A word that shows in tokens and `inspect`, to tell workers of one process or host apart: 1 to 64 ASCII letters,
+    /// digits, `.`, `_`, `-`, `/`. Defaults to none.
+    pub fn label(mut self, label: &str) -> ClientBuilder {
+        self.label = Some(label.to_owned());
+        self
+    }
+
+    /// Lets a test move the time of a `memory://` client. Defaults to the machine's clock.
+    pub fn manual_clock(mut self, clock: &ManualClock) -> ClientBuilder {
+        self.clock = Some(clock.clone());
+        self
+    }
+
+    /// For bindings: names the running holder where tasks share a thread. Its numbers must never be used again.
+    /// Defaults to a number for each thread.
+    pub fn holder_function(mut self, holder: fn() -> u64) -> ClientBuilder {
+        self.holder = holder;
+        self
+    }
+
+    /// Checks every option. Opens nothing and starts nothing.
+    ///
+    /// # Errors
+    /// [`Config`](Error::Config), naming the option and what it accepts.
+    pub fn build(self) -> Result<Client> {
+        if self.key_prefix.len() > options::MAX_PREFIX_BYTES {
+            let expected = format!("at most {} bytes of UTF-8", options::MAX_PREFIX_BYTES);
+            return Err(Error::config("key_prefix", format_args!("<{} bytes>", self.key_prefix.len()), expected));
+        }
+        if let Some(label) = &self.label {
+            if label.is_empty() || label.len() > options::MAX_LABEL_BYTES || !label.chars().all(plain) {
+                let expected = format!("1 to {} ASCII letters, digits, '.', '_', '-', '/'", options::MAX_LABEL_BYTES);
+                return Err(Error::config("label", format_args!("{label:?}"), expected));
+            }
+        }
+        let limits = Limits {
+            connect: CONNECT_TIMEOUT.check(self.connect_timeout)?,
+            io: IO_TIMEOUT.check(self.io_timeout)?,
+            pool: self.pool_timeout.map(|limit| POOL_TIMEOUT.check(limit)).transpose()?,
+        };
+        let pool_size = POOL_SIZE.check(self.pool_size)?;
+        let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
+        let connect: Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync> = match Target::parse(&self.url)? {
+            Target::Memory(name) => {
+                let server = MemoryServer::open(name.as_deref(), &clock)?;
+                Box::new(move || Arc::new(server.clone()))
+            }
+            Target::Server(_) if self.clock.is_some() => {
+                let expected = "a memory:// URL: a real server keeps its own time";
+                return Err(Error::config("manual_clock", "a manual clock", expected));
+            }
+            Target::Server(endpoint) => {
+                let clock = clock.clone();
+                Box::new(move || {
+                    let opener = Opener { endpoint: (*endpoint).clone(), limits, clock: clock.clone() };
+                    Arc::new(Single::pooled(opener, pool_size))
+                })
+            }
+        };
+        let config = EngineConfig {
+            clock,
+            connect: Connect(connect),
+            connect_timeout: limits.connect,
+            io_timeout: limits.io,
+            unavailable_after: UNAVAILABLE_AFTER.check(self.unavailable_after)?,
+            fence_retention: FENCE_RETENTION.check(self.fence_retention)?,
+            turn: TURN.check(self.turn)?,
+            renewal_threads: RENEWAL_THREADS.check(self.renewal_threads)?,
+            label: self.label,
+            hashing: RandomState::new(),
+        };
+        Ok(Client::new(config, self.key_prefix, self.holder))
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may carry a password.
+        f.debug_struct("ClientBuilder").field("key_prefix", &self.key_prefix).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,248 @@
+//! Clients: where locks come from.
+
+mod builder;
+mod info;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+pub use builder::ClientBuilder;
+pub use info::LockInfo;
+
+use crate::engine::{Engine, EngineConfig};
+use crate::error::Result;
+use crate::events::Stats;
+use crate::fork;
+use crate::holds::{HashedKey, HolderFn};
+use crate::lease::LockSpec;
+use crate::lock::{Lease, Lock, Wanted, acquire_grant, patience_until};
+use crate::options::LockOptions;
+use crate::protocol::{Key, Release};
+use crate::token::Token;
+use crate::waiting::Patience;
+
+/// A way to one Redis or Valkey server, shared by all threads; clones are the same client.
+///
+/// Building one opens nothing. Connections and threads begin when first needed and end with the last clone,
+/// lock and guard, or with [`close`](Client::close). A forked child may go on using it: it holds nothing of what
+/// its parent held, and gets connections of its own.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<ClientInner>,
+}
+
+/// What clones share.
+pub(crate) struct ClientInner {
+    config: Arc<EngineConfig>,
+    key_prefix: String,
+    pub(crate) holder: HolderFn,
+    first: EngineLink,
+}
+
+/// The engine of one process; a forked child hangs its own behind its parent's, without any lock.
+struct EngineLink {
+    engine: Arc<Engine>,
+    next: OnceLock<Box<EngineLink>>,
+}
+
+impl Client {
+    /// Starts building a client of the server at `url`: `redis://`, `rediss://` (feature `tls`), `unix://`, or
+    /// `memory://` for a store inside this process.
+    pub fn builder(url: &str) -> ClientBuilder {
+        ClientBuilder::new(url)
+    }
+
+    /// A client of the server at `url`, with defaults.
+    ///
+    /// # Errors
+    /// [`Config`](Error::Config).
+    pub fn open(url: &str) -> Result<Client> {
+        Client::builder(url).build()
+    }
+
+    pub(crate) fn new(config: EngineConfig, key_prefix: String, holder: HolderFn) -> Client {
+        let config = Arc::new(config);
+        let engine = Arc::new(Engine::new(&config, fork::detect()));
+        let first = EngineLink { engine, next: OnceLock::new() };
+        Client { inner: Arc::new(ClientInner { config, key_prefix, holder, first }) }
+    }
+
+    /// The lock `name`, with default options. Asks no server.
+    ///
+    /// # Errors
+    /// [`Config`](Error::Config) for a name that is empty, longer than 1024 bytes, or contains `:redlatch:`.
+    pub fn lock(&self, name: &str) -> Result<Lock> {
+        self.lock_with(name, LockOptions::new())
+    }
+
+    /// The lock `name`, with options of its own. Asks no server.
+    ///
+    /// # Errors
+    /// [`Config`](Error::Config) for a refused name or option.
+    pub fn lock_with(&self, name: &str, options: LockOptions) -> Result<Lock> {
+        let spec = self.spec(name, options)?;
+        let key = self.inner.hashed(spec.key.as_str());
+        Ok(Lock::new(self.inner.clone(), spec, key))
+    }
+
+    /// Blocks until the lock is granted as a [`Lease`]; errors as [`Lock::acquire`].
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`]; [`Config`](Error::Config) for a refused name or option.
+    pub fn lease(&self, name: &str, options: LockOptions) -> Result<Lease> {
+        loop {
+            // A wait without limit ends with a grant or an error.
+            if let Some(lease) = self.lease_with(name, options.clone(), Patience::Forever)? {
+                return Ok(lease);
+            }
+        }
+    }
+
+    /// Asks once for a [`Lease`]: `None` when someone else has the lock; as [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    /// As [`lease`](Client::lease).
+    pub fn try_lease(&self, name: &str, options: LockOptions) -> Result<Option<Lease>> {
+        self.lease_with(name, options, Patience::Try)
+    }
+
+    /// Blocks for a [`Lease`], for `wait` at most; as [`Lock::try_acquire_for`].
+    ///
+    /// # Errors
+    /// As [`lease`](Client::lease).
+    pub fn try_lease_for(&self, name: &str, options: LockOptions, wait: Duration) -> Result<Option<Lease>> {
+        self.lease_with(name, options, self.inner.patience(wait))
+    }
+
+    fn lease_with(&self, name: &str, options: LockOptions, patience: Patience) -> Result<Option<Lease>> {
+        let spec = self.spec(name, options)?;
+        let engine = self.inner.engine_for_io();
+        let granted = acquire_grant(engine, &spec, patience, &Wanted::Lock)?;
+        Ok(granted.map(|grant| Lease::new(engine.clone(), grant)))
+    }
+
+    /// Takes over the lease that `token` proves, from [`Lease::into_token`] of this or another process: it becomes
+    /// a new lease with a new token and a new, larger fence. `None` when the lock is not held by that token any more.
+    ///
+    /// Blocks for one round trip, and while the server does not answer for `connect_timeout` + `io_timeout` at most.
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`]; [`Config`](Error::Config) for a refused name, option or token.
+    pub fn adopt(&self, name: &str, token: &str, options: LockOptions) -> Result<Option<Lease>> {
+        let from = Token::handed_over(token)?;
+        let spec = self.spec(name, options)?;
+        let engine = self.inner.engine_for_io();
+        let granted = acquire_grant(engine, &spec, Patience::Try, &Wanted::HandedOver(&from))?;
+        Ok(granted.map(|grant| Lease::new(engine.clone(), grant)))
+    }
+
+    /// What the server knows of the lock `name` now; `None` when nobody has it. One round trip within `io_timeout`.
+    ///
+    /// # Errors
+    /// [`KeyType`](Error::KeyType) when the key holds something else; errors from the server; [`Closed`](Error::Closed).
+    pub fn inspect(&self, name: &str) -> Result<Option<LockInfo>> {
+        let key = Key::new(&self.inner.key_prefix, name)?;
+        self.inner.inspect(name, &key)
+    }
+
+    /// Takes the lock `name` away from whoever has it, for operators: its holder finds the lease lost as
+    /// [`Taken`](crate::LostReason::Taken) at its next renewal, and may work on until then. False when nobody had it.
+    ///
+    /// Deletes the key only if it still has the token that was read just before. At most two round trips, each
+    /// within `io_timeout`.
+    ///
+    /// # Errors
+    /// As [`inspect`](Client::inspect).
+    pub fn force_release(&self, name: &str) -> Result<bool> {
+        let Some(info) = self.inspect(name)? else { return Ok(false) };
+        let engine = self.inner.engine_for_io();
+        let key = Key::new(&self.inner.key_prefix, name)?;
+        let request = Release { key: &key, token: info.token(), tombstone: None, turn: engine.config.turn };
+        let began = engine.config.clock.now();
+        let by = began.after(engine.config.io_timeout);
+        let answer = engine.transport.release(&request, by).map_err(|fault| {
+            let tried = engine.config.clock.now().since(began);
+            engine.key_error("release", name, &key, fault, tried)
+        })?;
+        tracing::warn!(lock = name, owner = info.owner(), released = answer.reply.released, "lock released by force");
+        Ok(answer.reply.released)
+    }
+
+    /// Counters, timings and gauges of this client. Asks no server; briefly locks what it reads.
+    pub fn stats(&self) -> Stats {
+        self.inner.engine().stats()
+    }
+
+    /// Ends the client: waiters return [`Closed`](Error::Closed), held leases are lost as
+    /// [`Closed`](crate::LostReason::Closed) and their keys lapse by ttl, and so that a holder has that time to
+    /// notice nothing is deleted. Threads are joined, except the calling one when this is called from a callback.
+    ///
+    /// Blocks for 2 × `io_timeout` at most, and for a callback that runs. Calling it again does nothing.
+    pub fn close(&self) {
+        self.inner.engine_for_io().close();
+    }
+
+    fn spec(&self, name: &str, options: LockOptions) -> Result<Arc<LockSpec>> {
+        let key = Key::new(&self.inner.key_prefix, name)?;
+        Ok(Arc::new(LockSpec { name: name.into(), key, options: options.validated()? }))
+    }
+}
+
+impl ClientInner {
+    /// The engine of this process, as far as a fork is known.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        let generation = fork::generation();
+        let mut link = &self.first;
+        while link.engine.generation != generation {
+            link = link.next.get_or_init(|| {
+                let engine = Arc::new(Engine::new(&self.config, generation));
+                Box::new(EngineLink { engine, next: OnceLock::new() })
+            });
+        }
+        &link.engine
+    }
+
+    /// The engine of this process, for a call that talks to a server.
+    pub(crate) fn engine_for_io(&self) -> &Arc<Engine> {
+        fork::detect();
+        self.engine()
+    }
+
+    pub(crate) fn hashed(&self, key: &str) -> HashedKey {
+        HashedKey::new(&self.config.hashing, key)
+    }
+
+    pub(crate) fn patience(&self, wait: Duration) -> Patience {
+        patience_until(self.config.clock.now(), wait)
+    }
+
+    pub(crate) fn inspect(&self, name: &str, key: &Key) -> Result<Option<LockInfo>> {
+        let engine = self.engine_for_io();
+        if engine.is_closed() {
+            return Err(engine.closed_error("inspect", name));
+        }
+        let clock = &engine.config.clock;
+        let began = clock.now();
+        let by = began.after(engine.config.io_timeout);
+        let mut outcome = engine.transport.inspect(key, by);
+        if matches!(&outcome, Err(fault) if fault.stale) {
+            outcome = engine.transport.inspect(key, by);
+        }
+        match outcome {
+            Ok(answer) => Ok(LockInfo::new(name, answer.reply)),
+            Err(fault) => Err(engine.key_error("inspect", name, key, fault, clock.now().since(began))),
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let engine = self.inner.engine();
+        f.debug_struct("Client")
+            .field("server", &engine.transport.server())
+            .field("key_prefix", &self.inner.key_prefix)
+            .field("closed", &engine.is_closed())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,231 @@
+//! The working parts of a client in one process. A forked child gets an engine of its own.
+
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::error::{Error, LostReason, Result};
+use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
+use crate::fork;
+use crate::holds::{HoldTable, ThreadEnd};
+use crate::lease::{Ended, Grant, LockSpec, View};
+use crate::renewal::{Janitor, Job, Keeper, KeeperOptions};
+use crate::token::Owner;
+use crate::transport::{Fault, FaultKind, Transport};
+use crate::waiting::WaiterRegistry;
+
+/// What an engine is built from; the same in every process.
+#[derive(Debug)]
+pub(crate) struct EngineConfig {
+    pub(crate) clock: Clock,
+    pub(crate) connect: Connect,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) io_timeout: Duration,
+    pub(crate) unavailable_after: Duration,
+    pub(crate) fence_retention: Duration,
+    pub(crate) turn: Duration,
+    pub(crate) renewal_threads: u32,
+    pub(crate) label: Option<String>,
+    pub(crate) hashing: RandomState,
+}
+
+/// Makes the way to the server; opens nothing.
+pub(crate) struct Connect(pub(crate) Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync>);
+
+impl std::fmt::Debug for Connect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connect")
+    }
+}
+
+/// The parts. Threads and sockets begin when first needed.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) generation: u64,
+    pub(crate) config: Arc<EngineConfig>,
+    pub(crate) owner: Owner,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) janitor: Arc<Janitor>,
+    pub(crate) holds: Arc<HoldTable<Grant>>,
+    pub(crate) waiters: Arc<WaiterRegistry>,
+    closed: AtomicBool,
+}
+
+impl Engine {
+    pub(crate) fn new(config: &Arc<EngineConfig>, generation: u64) -> Engine {
+        let transport = (config.connect.0)();
+        let counters = Arc::new(Counters::new());
+        let janitor = Janitor::new(&config.clock, config.io_timeout, config.turn, transport.clone(), counters.clone());
+        let options = KeeperOptions { threads: config.renewal_threads, io_timeout: config.io_timeout };
+        let keeper = Keeper::new(&config.clock, options, transport.clone(), counters.clone(), janitor.clone());
+        Engine {
+            generation,
+            config: config.clone(),
+            owner: Owner::of_this_process(config.label.as_deref()),
+            transport,
+            counters,
+            keeper,
+            janitor,
+            holds: Arc::new(HoldTable::new()),
+            waiters: Arc::new(WaiterRegistry::new(&config.clock)),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Whether this engine belongs to the parent of the running process.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
+    /// Fails unless the lease is valid now. Reads the clock; asks no server.
+    pub(crate) fn check(&self, grant: &Arc<Grant>) -> Result<()> {
+        if self.is_inherited() {
+            // No callback: whatever the parent set belongs to the parent.
+            return Err(grant.lost_info(LostReason::Forked).into());
+        }
+        if grant.state.is_live(self.config.clock.now()) {
+            return Ok(());
+        }
+        match self.keeper.expire(grant) {
+            Some(Ended::Now(reason) | Ended::Before(reason)) => Err(grant.lost_info(reason).into()),
+            Some(Ended::Released) => Err(self.not_held(&grant.spec.name, "it was released before")),
+            None => Ok(()),
+        }
+    }
+
+    /// Why the lease is lost, if it is.
+    pub(crate) fn lost(&self, grant: &Arc<Grant>) -> Option<LostReason> {
+        match self.check(grant) {
+            Err(Error::Lost(info)) => Some(info.reason()),
+            _ => None,
+        }
+    }
+
+    /// Time left of the lease.
+    pub(crate) fn remaining(&self, grant: &Grant) -> Duration {
+        if self.is_inherited() { Duration::ZERO } else { grant.state.remaining(self.config.clock.now()) }
+    }
+
+    /// Whether the lease had been ended by its holder or by a loss.
+    pub(crate) fn lost_before(&self, grant: &Grant) -> Option<LostReason> {
+        match grant.state.view() {
+            View::Lost(reason) => Some(reason),
+            View::Live { .. } | View::Released => None,
+        }
+    }
+
+    pub(crate) fn not_held(&self, name: &str, detail: impl Into<String>) -> Error {
+        let thread = std::thread::current();
+        let caller = match thread.name() {
+            Some(name) => format!("thread {name:?}"),
+            None => format!("thread {:?}", thread.id()),
+        };
+        Error::NotHeld { name: name.to_owned(), caller, detail: detail.into() }
+    }
+
+    /// A fault in the words of the caller's request.
+    pub(crate) fn error(&self, action: &'static str, spec: &LockSpec, fault: Fault, tried: Duration) -> Error {
+        self.key_error(action, &spec.name, &spec.key, fault, tried)
+    }
+
+    /// As [`error`](Engine::error), where there is only a name.
+    pub(crate) fn key_error(
+        &self,
+        action: &'static str,
+        name: &str,
+        key: &crate::protocol::Key,
+        fault: Fault,
+        tried: Duration,
+    ) -> Error {
+        let (name, server) = (name.to_owned(), self.transport.server().to_owned());
+        let Fault { kind, detail, unanswered: _, stale: _, source } = fault;
+        match kind {
+            FaultKind::Unreachable | FaultKind::Refusing => {
+                Error::Unavailable { action, name, server, tried, detail, source }
+            }
+            FaultKind::Authentication => Error::Authentication { action, name, server, detail },
+            FaultKind::Permission => Error::Permission { action, name, server, detail },
+            FaultKind::KeyType(role) => {
+                Error::KeyType { action, name, key: key.of(role), server, detail: role.content().to_owned() }
+            }
+            FaultKind::Incompatible => Error::Incompatible { action, name, server, detail },
+        }
+    }
+
+    pub(crate) fn closed_error(&self, action: &'static str, name: &str) -> Error {
+        Error::Closed { action, name: name.to_owned() }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let (held_now, longest) = self.keeper.held();
+        let longest_hold_now = longest.map(|(name, held)| LongestHold { name, held });
+        Stats::read(&self.counters, Gauges { held_now, background_now: self.janitor.pending(), longest_hold_now })
+    }
+
+    /// Ends everything: waiters return, leases are lost as closed, the background gets one more `io_timeout`.
+    pub(crate) fn close(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) || self.is_inherited() {
+            return;
+        }
+        self.waiters.close();
+        self.keeper.lose_all(LostReason::Closed);
+        self.shut_down();
+    }
+
+    fn shut_down(&self) {
+        self.keeper.stop();
+        self.janitor.stop(self.config.clock.now().after(self.config.io_timeout));
+    }
+}
+
+impl ThreadEnd for Engine {
+    fn thread_ended(&self, holder: u64) {
+        if self.is_inherited() {
+            return;
+        }
+        for hold in self.holds.abandon(holder) {
+            let grant = &hold.grant;
+            self.counters.one(Count::Abandoned);
+            let (name, fence) = (&*grant.spec.name, grant.fence);
+            tracing::warn!(
+                lock = name,
+                fence,
+                "a thread ended without releasing a lock it held; it is released in the background"
+            );
+            let live = grant.state.release().is_ok();
+            self.keeper.forget(grant);
+            if live {
+                let now = self.config.clock.now();
+                self.counters.held(now.since(grant.granted), grant.ttl());
+                let until = now.after(grant.ttl());
+                self.janitor.release(Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, now, until));
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        fork::detect();
+        if self.is_inherited() {
+            // The parent's threads do not exist here, its locks may be held by them for ever, and its
+            // sockets are the parent's: a TLS goodbye would end the parent's session. Leak all of it.
+            std::mem::forget(self.transport.clone());
+            std::mem::forget(self.counters.clone());
+            std::mem::forget(self.keeper.clone());
+            std::mem::forget(self.janitor.clone());
+            std::mem::forget(self.holds.clone());
+            std::mem::forget(self.waiters.clone());
+        } else if !self.is_closed() {
+            self.shut_down();
+        }
+    }
+}

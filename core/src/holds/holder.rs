@@ -1,0 +1,59 @@
+//! Who is asking: a number of our own for every thread, never used again.
+//!
+//! The operating system reuses thread ids, and so does Python: a new thread with an old id would inherit the
+//! locks that the old one leaked.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Names the holder that is running now. Bindings whose tasks share threads replace it by a function that
+/// tells the tasks apart; its numbers must never repeat.
+pub(crate) type HolderFn = fn() -> u64;
+
+/// Is told that a thread has ended.
+pub(crate) trait ThreadEnd: Send + Sync {
+    /// Everything held under this number is abandoned.
+    fn thread_ended(&self, holder: u64);
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+    static ENDS: Ends = const { Ends(RefCell::new(Vec::new())) };
+}
+
+/// The number of the running thread.
+pub(crate) fn current_thread() -> u64 {
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}
+
+/// Has `listener` told when the running thread ends, once for each holder number.
+pub(crate) fn on_thread_end(listener: Weak<dyn ThreadEnd>, holder: u64) {
+    // Fails only while this thread is ending, when nobody would call back any more.
+    let _ = ENDS.try_with(|ends| {
+        let mut ends = ends.0.borrow_mut();
+        if !ends.iter().any(|(known, number)| *number == holder && known.ptr_eq(&listener)) {
+            ends.retain(|(known, _)| known.strong_count() > 0);
+            ends.push((listener, holder));
+        }
+    });
+}
+
+struct Ends(RefCell<Vec<(Weak<dyn ThreadEnd>, u64)>>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        for (listener, holder) in self.0.borrow_mut().drain(..) {
+            if let Some(listener) = listener.upgrade() {
+                listener.thread_ended(holder);
+            }
+        }
+    }
+}

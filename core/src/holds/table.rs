@@ -1,0 +1,284 @@
+//! The hold table: (key, holder) to a lease and how often it is held.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::Arc;
+
+use crate::sync::{AtomicU32, Mutex, Ordering};
+
+const SHARDS: usize = 16;
+
+/// A lease in the hands of one holder. Only its holder changes the count.
+#[derive(Debug)]
+pub(crate) struct Hold<G> {
+    pub(crate) grant: Arc<G>,
+    slot: SlotKey,
+    count: AtomicU32,
+}
+
+impl<G> Hold<G> {
+    /// How often it is held; 0 once it is released.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Holds it once more.
+    pub(crate) fn enter(&self) -> u32 {
+        self.count.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// What leaving a hold came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// It is still held this often.
+    Inner(u32),
+    /// That was the last; the hold is out of the table.
+    Last,
+    /// It was not held any more.
+    NotHeld,
+}
+
+/// A key with its hash, computed once for a lock handle.
+#[derive(Clone, Debug)]
+pub(crate) struct HashedKey {
+    hash: u64,
+    text: Arc<str>,
+}
+
+#[derive(Clone, Debug)]
+struct SlotKey {
+    key: HashedKey,
+    holder: u64,
+}
+
+impl PartialEq for SlotKey {
+    fn eq(&self, other: &SlotKey) -> bool {
+        self.holder == other.holder && self.key.hash == other.key.hash && self.key.text == other.key.text
+    }
+}
+
+impl Eq for SlotKey {}
+
+impl std::hash::Hash for SlotKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.key.hash ^ self.holder.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    }
+}
+
+/// Passes on a hash that is one already.
+#[derive(Default)]
+struct Passed(u64);
+
+impl Hasher for Passed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+type Shard<G> = Mutex<HashMap<SlotKey, Arc<Hold<G>>, BuildHasherDefault<Passed>>>;
+
+/// All holds of a client. A key's holders share a shard.
+#[derive(Debug)]
+pub(crate) struct HoldTable<G> {
+    shards: [Shard<G>; SHARDS],
+}
+
+impl HashedKey {
+    pub(crate) fn new(hashing: &RandomState, key: &str) -> HashedKey {
+        HashedKey { hash: hashing.hash_one(key), text: key.into() }
+    }
+}
+
+impl<G> HoldTable<G> {
+    pub(crate) fn new() -> HoldTable<G> {
+        HoldTable { shards: std::array::from_fn(|_| Mutex::new(HashMap::default())) }
+    }
+
+    /// The hold of `key` by `holder`.
+    pub(crate) fn get(&self, key: &HashedKey, holder: u64) -> Option<Arc<Hold<G>>> {
+        let slot = SlotKey { key: key.clone(), holder };
+        self.shard(key).lock().get(&slot).cloned()
+    }
+
+    /// Notes that `holder` was granted the lock; it did not hold it before.
+    pub(crate) fn insert(&self, key: &HashedKey, holder: u64, grant: Arc<G>) -> Arc<Hold<G>> {
+        let slot = SlotKey { key: key.clone(), holder };
+        let hold = Arc::new(Hold { grant, slot: slot.clone(), count: AtomicU32::new(1) });
+        self.shard(key).lock().insert(slot, hold.clone());
+        hold
+    }
+
+    /// Gives up one level of a hold; to be called by its holder.
+    pub(crate) fn leave(&self, hold: &Arc<Hold<G>>) -> Left {
+        let down = |count: u32| count.checked_sub(1);
+        match hold.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, down) {
+            Err(_) => Left::NotHeld,
+            Ok(1) => {
+                self.remove(hold);
+                Left::Last
+            }
+            Ok(count) => Left::Inner(count - 1),
+        }
+    }
+
+    fn remove(&self, hold: &Arc<Hold<G>>) {
+        let mut shard = self.shard(&hold.slot.key).lock();
+        if shard.get(&hold.slot).is_some_and(|found| Arc::ptr_eq(found, hold)) {
+            shard.remove(&hold.slot);
+        }
+    }
+
+    /// Another holder of `key`, if this client has one.
+    pub(crate) fn other_holder(&self, key: &HashedKey, holder: u64) -> Option<u64> {
+        let shard = self.shard(key).lock();
+        let found = shard.keys().find(|slot| slot.holder != holder && slot.key.text == key.text);
+        found.map(|slot| slot.holder)
+    }
+
+    /// Takes out every hold of a holder that has ended.
+    pub(crate) fn abandon(&self, holder: u64) -> Vec<Arc<Hold<G>>> {
+        let mut abandoned = Vec::new();
+        for shard in &self.shards {
+            shard.lock().retain(|slot, hold| {
+                let mine = slot.holder == holder;
+                if mine {
+                    hold.count.store(0, Ordering::Relaxed);
+                    abandoned.push(hold.clone());
+                }
+                !mine
+            });
+        }
+        abandoned
+    }
+
+    /// Holds in the table.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    fn shard(&self, key: &HashedKey) -> &Shard<G> {
+        // The map inside uses the low bits.
+        &self.shards[(key.hash >> 56) as usize % SHARDS]
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    fn hashed(key: &str) -> HashedKey {
+        HashedKey { hash: key.bytes().map(u64::from).sum(), text: key.into() }
+    }
+
+    #[test]
+    fn nested_holds_end_with_the_last() {
+        let table = HoldTable::new();
+        let key = hashed("lock:a");
+        let hold = table.insert(&key, 1, Arc::new(()));
+        assert_eq!(hold.enter(), 2);
+        assert_eq!(table.leave(&hold), Left::Inner(1));
+        assert_eq!(table.leave(&hold), Left::Last);
+        assert_eq!(table.leave(&hold), Left::NotHeld);
+        assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn another_holder_can_neither_see_nor_enter_a_hold() {
+        let table = HoldTable::new();
+        let key = hashed("lock:a");
+        table.insert(&key, 1, Arc::new(()));
+        assert!(table.get(&key, 2).is_none());
+        assert_eq!(table.other_holder(&key, 2), Some(1));
+        assert_eq!(table.other_holder(&key, 1), None);
+    }
+
+    #[test]
+    fn an_abandoned_hold_cannot_be_left() {
+        let table = HoldTable::new();
+        let hold = table.insert(&hashed("lock:a"), 7, Arc::new(()));
+        assert_eq!(table.abandon(7).len(), 1);
+        assert_eq!(table.leave(&hold), Left::NotHeld);
+        assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn leaving_an_old_hold_does_not_remove_its_successor() {
+        let table = HoldTable::new();
+        let key = hashed("lock:a");
+        let old = table.insert(&key, 1, Arc::new(1));
+        table.insert(&key, 1, Arc::new(2));
+        assert_eq!(table.leave(&old), Left::Last);
+        assert_eq!(*table.get(&key, 1).unwrap().grant, 2);
+    }
+}
+
+/// Interleavings of the table's callers; run by `make shuttle`.
+#[cfg(all(test, shuttle))]
+mod interleavings {
+    use super::*;
+
+    fn hashed(key: &str) -> HashedKey {
+        HashedKey { hash: key.bytes().map(u64::from).sum(), text: key.into() }
+    }
+
+    #[test]
+    fn holds_of_many_threads_never_mix_and_the_table_ends_empty() {
+        shuttle::check_random(
+            || {
+                let table = Arc::new(HoldTable::new());
+                let threads: Vec<_> = (1..=3u64)
+                    .map(|holder| {
+                        let table = table.clone();
+                        shuttle::thread::spawn(move || {
+                            let key = hashed("lock:a");
+                            for _ in 0..2 {
+                                assert!(table.get(&key, holder).is_none());
+                                let hold = table.insert(&key, holder, Arc::new(holder));
+                                assert_eq!(*table.get(&key, holder).unwrap().grant, holder);
+                                hold.enter();
+                                assert_eq!(table.leave(&hold), Left::Inner(1));
+                                assert_eq!(table.leave(&hold), Left::Last);
+                            }
+                        })
+                    })
+                    .collect();
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                assert_eq!(table.len(), 0);
+            },
+            2_000,
+        );
+    }
+
+    #[test]
+    fn an_ended_thread_is_cleared_while_others_work() {
+        shuttle::check_random(
+            || {
+                let table = Arc::new(HoldTable::new());
+                table.insert(&hashed("lock:a"), 1, Arc::new(1u64));
+                table.insert(&hashed("lock:b"), 1, Arc::new(1u64));
+                let other = table.clone();
+                let busy = shuttle::thread::spawn(move || {
+                    let key = hashed("lock:a");
+                    let hold = other.insert(&key, 2, Arc::new(2u64));
+                    assert_eq!(other.leave(&hold), Left::Last);
+                });
+                let ended = table.clone();
+                let ending = shuttle::thread::spawn(move || ended.abandon(1).len());
+                busy.join().unwrap();
+                assert_eq!(ending.join().unwrap(), 2);
+                assert_eq!(table.len(), 0);
+            },
+            2_000,
+        );
+    }
+}

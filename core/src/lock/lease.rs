@@ -1,0 +1,138 @@
+//! Leases that move between threads, and between processes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::error::{Error, LostReason, Result};
+use crate::fork;
+use crate::lease::Grant;
+use crate::token::Token;
+
+use super::releasing::{Released, release};
+use super::renewing::renew;
+
+/// A lock held by whoever has this value: not re-entrant, not bound to a thread, `Send` and `Sync`.
+///
+/// For hand-over: pass it to another thread, or its token to another process
+/// ([`into_token`](Lease::into_token), [`Client::adopt`](crate::Client::adopt)). Otherwise as
+/// [`Guard`](crate::Guard): check before every step that must not happen twice, and use the fence.
+///
+/// ```
+/// fn moves<T: Send + Sync>() {}
+/// moves::<redlatch::Lease>();
+/// ```
+#[must_use = "the lock is released as soon as the lease is dropped"]
+pub struct Lease {
+    engine: Arc<Engine>,
+    grant: Arc<Grant>,
+    over: bool,
+}
+
+impl Lease {
+    pub(crate) fn new(engine: Arc<Engine>, grant: Arc<Grant>) -> Lease {
+        Lease { engine, grant, over: false }
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &str {
+        &self.grant.spec.name
+    }
+
+    /// The fencing token: larger for every later lease of the lock.
+    pub fn fence(&self) -> u64 {
+        self.grant.fence
+    }
+
+    /// The lease's token.
+    pub fn token(&self) -> &Token {
+        &self.grant.token
+    }
+
+    /// Whether the lease is valid now, by the clock of this machine. Asks no server and does not block.
+    pub fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// As [`is_held`](Lease::is_held), with the reason why not.
+    ///
+    /// # Errors
+    /// [`Lost`](Error::Lost).
+    pub fn check(&self) -> Result<()> {
+        fork::detect();
+        self.engine.check(&self.grant)
+    }
+
+    /// Why the lease is lost, `None` while it is not.
+    pub fn lost(&self) -> Option<LostReason> {
+        fork::detect();
+        self.engine.lost(&self.grant)
+    }
+
+    /// Until the deadline, as of now; renewal moves the deadline. Zero when the lease is over.
+    pub fn remaining(&self) -> Duration {
+        fork::detect();
+        self.engine.remaining(&self.grant)
+    }
+
+    /// Resets the lease to its full ttl now, as [`Guard::renew`](crate::Guard::renew).
+    ///
+    /// # Errors
+    /// As [`Guard::renew`](crate::Guard::renew).
+    pub fn renew(&self) -> Result<()> {
+        renew(&self.engine, &self.grant)
+    }
+
+    /// Stops renewal and releases the lock on the server, within `io_timeout`.
+    ///
+    /// The lease is over whatever is returned.
+    ///
+    /// # Errors
+    /// As [`Guard::release`](crate::Guard::release).
+    pub fn release(mut self) -> Result<Released> {
+        self.over = true;
+        release(&self.engine, &self.grant)
+    }
+
+    /// Hands the lease over: renewal stops, nothing is released, and whoever gets the token can
+    /// [adopt](crate::Client::adopt) the lease until its ttl has passed. Renews it first, so that a full ttl is left.
+    ///
+    /// # Errors
+    /// As [`renew`](Lease::renew); the lease is then released, as when it is dropped.
+    pub fn into_token(mut self) -> Result<Token> {
+        self.renew()?;
+        self.over = true;
+        if self.grant.state.release().is_err() {
+            self.engine.check(&self.grant)?;
+        }
+        self.engine.keeper.forget(&self.grant);
+        Ok(self.grant.token.clone())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        match release(&self.engine, &self.grant) {
+            // Both are logged where they are found.
+            Ok(_) | Err(Error::Lost(_)) => {}
+            Err(error) => {
+                tracing::warn!(lock = self.name(), %error, "a lease could not be released when it was dropped")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("name", &self.grant.spec.name)
+            .field("fence", &self.grant.fence)
+            .field("token", &self.grant.token)
+            .field("state", &self.grant.state.view())
+            .finish_non_exhaustive()
+    }
+}

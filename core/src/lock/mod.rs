@@ -1,0 +1,15 @@
+//! The verbs: locks that belong to a thread, and leases that move between threads.
+
+mod acquiring;
+mod guard;
+mod lease;
+mod releasing;
+mod renewing;
+mod thread_lock;
+
+pub(crate) use acquiring::{Wanted, acquire as acquire_grant};
+pub use guard::Guard;
+pub use lease::Lease;
+pub use releasing::Released;
+pub use thread_lock::Lock;
+pub(crate) use thread_lock::patience_until;

@@ -1,0 +1,39 @@
+//! Renewal by hand.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::error::{Error, LostReason, Result};
+use crate::fork;
+use crate::lease::{Ended, Grant};
+use crate::protocol::Renew;
+
+/// Resets a lease to its full ttl, on the caller's thread, within `io_timeout`.
+pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
+    fork::detect();
+    engine.check(grant)?;
+    let clock = &engine.config.clock;
+    let began = clock.now();
+    let by = began.after(engine.config.io_timeout);
+    let request = [Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() }];
+    let mut outcome = engine.transport.renew(&request, by);
+    if matches!(&outcome, Err(fault) if fault.stale) {
+        outcome = engine.transport.renew(&request, by);
+    }
+    let ended = match outcome {
+        Ok(answer) if answer.reply.first() != Some(&true) => engine.keeper.lose(grant, LostReason::Taken),
+        Ok(answer) if grant.renewed(clock.now(), answer.sent) => return Ok(()),
+        Ok(_) => {
+            grant.renewal_failed(true);
+            engine.keeper.expire(grant).unwrap_or(Ended::Before(LostReason::Expired))
+        }
+        Err(fault) => {
+            grant.renewal_failed(fault.unanswered);
+            return Err(engine.error("renew", &grant.spec, fault, clock.now().since(began)));
+        }
+    };
+    match ended {
+        Ended::Now(reason) | Ended::Before(reason) => Err(Error::Lost(grant.lost_info(reason))),
+        Ended::Released => Err(engine.not_held(&grant.spec.name, "it was released meanwhile")),
+    }
+}

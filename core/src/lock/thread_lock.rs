@@ -1,0 +1,177 @@
+//! Locks that belong to the thread that acquires them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::client::ClientInner;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::fork;
+use crate::holds::{HashedKey, Hold, Left, ThreadEnd, on_thread_end};
+use crate::lease::{Grant, LockSpec};
+use crate::waiting::Patience;
+
+use super::{Guard, Released, Wanted, acquire_grant, releasing};
+
+/// A lock by name, re-entrant per thread.
+///
+/// Made by [`Client::lock`](crate::Client::lock); cheap to clone and to make again: what is held is known by
+/// client, thread and name, so two handles of one name are the same lock. `Send` and `Sync`.
+#[derive(Clone)]
+pub struct Lock {
+    client: Arc<ClientInner>,
+    spec: Arc<LockSpec>,
+    key: HashedKey,
+}
+
+impl Lock {
+    pub(crate) fn new(client: Arc<ClientInner>, spec: Arc<LockSpec>, key: HashedKey) -> Lock {
+        Lock { client, spec, key }
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Blocks until this thread has the lock.
+    ///
+    /// Waits as long as someone else has it; while the server is away, for `unavailable_after` at most. A nested
+    /// call of the thread that has the lock returns at once and asks no server.
+    ///
+    /// # Errors
+    /// [`Lost`](Error::Lost) when this thread had the lock and its lease was lost: release every guard of it first.
+    /// [`Unavailable`](Error::Unavailable), [`Authentication`](Error::Authentication), [`Permission`](Error::Permission),
+    /// [`KeyType`](Error::KeyType), [`Incompatible`](Error::Incompatible) from the server; [`Closed`](Error::Closed).
+    pub fn acquire(&self) -> Result<Guard> {
+        loop {
+            // A wait without limit ends with a grant or an error.
+            if let Some(guard) = self.acquire_with(Patience::Forever)? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Asks once: `None` when someone else has the lock.
+    ///
+    /// Blocks for one round trip; while the server does not answer, for `connect_timeout` + `io_timeout` at most.
+    ///
+    /// # Errors
+    /// As [`acquire`](Lock::acquire).
+    pub fn try_acquire(&self) -> Result<Option<Guard>> {
+        self.acquire_with(Patience::Try)
+    }
+
+    /// Blocks until this thread has the lock, for `wait` at most: then `None` when someone else has it.
+    ///
+    /// `wait` covers everything, connecting included, and has nothing to do with the ttl. Zero asks once, as
+    /// [`try_acquire`](Lock::try_acquire) does.
+    ///
+    /// # Errors
+    /// As [`acquire`](Lock::acquire); [`Unavailable`](Error::Unavailable) when the time ended without a usable answer.
+    pub fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
+        self.acquire_with(self.client.patience(wait))
+    }
+
+    /// As [`try_acquire_for`](Lock::try_acquire_for), until an instant.
+    ///
+    /// # Errors
+    /// As [`try_acquire_for`](Lock::try_acquire_for).
+    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Guard>> {
+        self.try_acquire_for(crate::clock::left_until(deadline))
+    }
+
+    /// Releases one hold of this thread whose guard was [forgotten](Guard::forget): for code that cannot keep a
+    /// guard, such as bindings. Otherwise as [`Guard::release`].
+    ///
+    /// # Errors
+    /// [`NotHeld`](Error::NotHeld) when this thread does not hold the lock; otherwise as [`Guard::release`].
+    pub fn release(&self) -> Result<Released> {
+        let engine = self.client.engine();
+        match self.hold_of(engine) {
+            Some(hold) => leave(engine, &hold),
+            None => Err(self.not_held(engine)),
+        }
+    }
+
+    /// A guard's view of this thread's hold, for code that cannot keep the guard; it does not release when dropped.
+    pub fn with_held<T>(&self, look: impl FnOnce(&Guard) -> T) -> Result<T> {
+        let engine = self.client.engine();
+        let Some(hold) = self.hold_of(engine) else { return Err(self.not_held(engine)) };
+        let guard = Guard::new(engine.clone(), hold);
+        let outcome = look(&guard);
+        guard.forget();
+        Ok(outcome)
+    }
+
+    /// Whether anyone has the lock now, by one round trip. Out of date as soon as it is returned.
+    ///
+    /// # Errors
+    /// From the server, as [`Client::inspect`](crate::Client::inspect).
+    pub fn is_locked(&self) -> Result<bool> {
+        Ok(self.client.inspect(&self.spec.name, &self.spec.key)?.is_some())
+    }
+
+    /// How often this thread holds the lock; 0 when it does not. Asks no server.
+    pub fn hold_count(&self) -> u32 {
+        self.hold_of(self.client.engine()).map_or(0, |hold| hold.count())
+    }
+
+    fn hold_of(&self, engine: &Engine) -> Option<Arc<Hold<Grant>>> {
+        engine.holds.get(&self.key, (self.client.holder)())
+    }
+
+    fn acquire_with(&self, patience: Patience) -> Result<Option<Guard>> {
+        let engine = self.client.engine();
+        let holder = (self.client.holder)();
+        if let Some(hold) = engine.holds.get(&self.key, holder) {
+            engine.check(&hold.grant)?;
+            hold.enter();
+            return Ok(Some(Guard::new(engine.clone(), hold)));
+        }
+        fork::detect();
+        let engine = self.client.engine();
+        let Some(grant) = acquire_grant(engine, &self.spec, patience, &Wanted::Lock)? else { return Ok(None) };
+        let hold = engine.holds.insert(&self.key, holder, grant);
+        let listener: Arc<dyn ThreadEnd> = engine.clone();
+        on_thread_end(Arc::downgrade(&listener), holder);
+        Ok(Some(Guard::new(engine.clone(), hold)))
+    }
+
+    fn not_held(&self, engine: &Engine) -> Error {
+        let other = engine.holds.other_holder(&self.key, (self.client.holder)());
+        let detail = match other {
+            Some(holder) => format!("holder {holder} of this client has it, and only that thread can release it"),
+            None => "this thread has not acquired it, or has released it before".to_owned(),
+        };
+        engine.not_held(&self.spec.name, detail)
+    }
+}
+
+/// Gives up one level of a hold; the last one releases the lease.
+pub(super) fn leave(engine: &Engine, hold: &Arc<Hold<Grant>>) -> Result<Released> {
+    match engine.holds.leave(hold) {
+        Left::Last => releasing::release(engine, &hold.grant),
+        Left::Inner(count) => match engine.lost_before(&hold.grant) {
+            Some(reason) => Err(hold.grant.lost_info(reason).into()),
+            None => Ok(Released::StillHeld(count)),
+        },
+        Left::NotHeld => Err(engine.not_held(&hold.grant.spec.name, "it was released before")),
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock")
+            .field("name", &self.spec.name)
+            .field("options", &self.spec.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long to wait for a limit that may be beyond the end of time.
+pub(crate) fn patience_until(now: Moment, wait: Duration) -> Patience {
+    if wait.is_zero() { Patience::Try } else { Patience::Until(now.after(wait)) }
+}

@@ -1,0 +1,376 @@
+//! One waiter's decisions, from its first request to its verdict. Pure: time and replies come from outside.
+//!
+//! | in | out |
+//! |---|---|
+//! | granted in time | done: granted |
+//! | granted after the lease's own deadline | ask again with the same token |
+//! | busy, not waiting | done: busy |
+//! | busy, time left | sleep until the poll, the end of what keeps it busy (first two ranks), or the limit |
+//! | a failure that can pass, time left | a short sleep, or none for a connection that was stale |
+//! | any other failure | done: failed |
+//! | limit reached | done: timed out, or unavailable when the last word was a failure |
+//! | closed | done: closed |
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::lease::deadline;
+use crate::protocol::{Acquired, Place};
+use crate::transport::{Exchange, Fault};
+
+/// How long a caller wants to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// One answer.
+    Try,
+    /// Until then.
+    Until(Moment),
+    /// Until granted, or until the server has been away for too long.
+    Forever,
+}
+
+/// The times that a waiter goes by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    pub(crate) ttl: Duration,
+    pub(crate) turn: Duration,
+    /// How long one answer may take at most, connecting included.
+    pub(crate) answer: Duration,
+    pub(crate) unavailable_after: Duration,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Send an acquire, joining the queue or not, to be answered by then.
+    Ask { join: bool, by: Moment },
+    /// Sleep, unless woken.
+    Sleep { until: Moment },
+    /// Nothing more.
+    Done(Verdict),
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Granted {
+        fence: u64,
+        sent: Moment,
+    },
+    Busy,
+    TimedOut,
+    /// The limit was reached, and the last word was this failure.
+    Unavailable(Fault),
+    /// A failure that does not pass.
+    Failed(Fault),
+    /// The token was given up before; only a new one can be granted.
+    Abandoned,
+    Closed,
+}
+
+/// Gap between two requests while the server is away, in ms, jittered between these.
+const RETRY_GAP: std::ops::Range<u64> = 50..250;
+
+/// Poll interval without a working inbox at rank 0; grows by a sixteenth a rank.
+const POLL: Duration = Duration::from_millis(50);
+
+/// A waiter between its first request and its verdict.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    patience: Patience,
+    timing: Timing,
+    started: Moment,
+    /// An acquire got no answer, so that one may still be executed.
+    unanswered: bool,
+    place: Option<Place>,
+    asked: u64,
+    busy_seen: bool,
+    /// Since when no request has been answered.
+    outage: Option<(Moment, Fault)>,
+    next: Option<Step>,
+}
+
+impl Waiter {
+    pub(crate) fn new(patience: Patience, timing: Timing, now: Moment) -> Waiter {
+        Waiter {
+            patience,
+            timing,
+            started: now,
+            unanswered: false,
+            place: None,
+            asked: 0,
+            busy_seen: false,
+            outage: None,
+            next: None,
+        }
+    }
+
+    /// The place in the queue that the last answer gave.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// An acquire of the token went unanswered: whoever gives up must leave a tombstone.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered
+    }
+
+    /// Whether someone else had the lock at some point.
+    pub(crate) fn was_busy(&self) -> bool {
+        self.busy_seen
+    }
+
+    /// Requests sent.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// The server was there at the last request.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.outage.is_none()
+    }
+
+    /// What to do at `now`; after a sleep, or at the start, that is to ask.
+    pub(crate) fn next(&mut self, now: Moment) -> Step {
+        if let Some(step) = self.next.take() {
+            return step;
+        }
+        let limit = self.limit();
+        // A wait that is over asks no more, except that everyone is owed one answer.
+        if now >= limit && self.asked > 0 {
+            return Step::Done(self.over());
+        }
+        self.asked += 1;
+        Step::Ask { join: self.patience != Patience::Try, by: now.after(self.timing.answer).min(limit) }
+    }
+
+    /// Takes in the outcome of a request.
+    pub(crate) fn answered(&mut self, outcome: Exchange<Acquired>, now: Moment) {
+        self.next = match outcome {
+            Ok(answer) => {
+                self.outage = None;
+                match answer.reply {
+                    Acquired::Granted { fence } => self.granted(fence, answer.sent, now),
+                    Acquired::Busy { left, place } => Some(self.busy(left, place, now)),
+                    Acquired::Abandoned => Some(Step::Done(Verdict::Abandoned)),
+                }
+            }
+            Err(fault) => self.failed(fault, now),
+        };
+    }
+
+    /// The client was closed.
+    pub(crate) fn closed(&mut self) {
+        self.next = Some(Step::Done(Verdict::Closed));
+    }
+
+    fn granted(&mut self, fence: u64, sent: Moment, now: Moment) -> Option<Step> {
+        if now < deadline(sent, self.timing.ttl) {
+            return Some(Step::Done(Verdict::Granted { fence, sent }));
+        }
+        // The reply took longer than the lease: whether the key is still ours only the server knows.
+        self.unanswered = true;
+        None
+    }
+
+    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, now: Moment) -> Step {
+        self.busy_seen = true;
+        self.place = place;
+        if self.patience == Patience::Try {
+            return Step::Done(Verdict::Busy);
+        }
+        let rank = place.map_or(0, |place| place.rank);
+        let mut until = now.after(jittered(self.poll_interval(rank)));
+        if let (Some(left), 0..=1) = (left, rank) {
+            // A millisecond more, because the server rounds down.
+            until = until.min(now.after(left + Duration::from_millis(1)));
+        }
+        Step::Sleep { until: until.min(self.limit()) }
+    }
+
+    fn poll_interval(&self, rank: u64) -> Duration {
+        let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+        let interval = POLL.saturating_add((POLL / 16).saturating_mul(rank));
+        interval.min(self.timing.turn * 2 / 5)
+    }
+
+    fn failed(&mut self, fault: Fault, now: Moment) -> Option<Step> {
+        self.unanswered |= fault.unanswered;
+        if !fault.is_retryable() {
+            return Some(Step::Done(Verdict::Failed(fault)));
+        }
+        let stale = fault.stale;
+        let since = self.outage.take().map_or(now, |(since, _)| since);
+        self.outage = Some((since, fault));
+        if stale {
+            return None;
+        }
+        let until = now.after(Duration::from_millis(fastrand::u64(RETRY_GAP)));
+        Some(Step::Sleep { until: until.min(self.limit()) })
+    }
+
+    fn limit(&self) -> Moment {
+        match (self.patience, &self.outage) {
+            (Patience::Try, _) => self.started.after(self.timing.answer),
+            (Patience::Until(limit), _) => limit,
+            (Patience::Forever, Some((since, _))) => since.after(self.timing.unavailable_after),
+            (Patience::Forever, None) => Moment::FAR,
+        }
+    }
+
+    fn over(&mut self) -> Verdict {
+        match self.outage.take() {
+            Some((_, fault)) => Verdict::Unavailable(fault),
+            None => Verdict::TimedOut,
+        }
+    }
+}
+
+/// `span` ± 20 %, so that waiters spread.
+fn jittered(span: Duration) -> Duration {
+    span.mul_f64(0.8 + 0.4 * fastrand::f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Role;
+    use crate::transport::{Answered, FaultKind};
+
+    const TIMING: Timing = Timing {
+        ttl: Duration::from_secs(3),
+        turn: Duration::from_secs(1),
+        answer: Duration::from_secs(2),
+        unavailable_after: Duration::from_secs(10),
+    };
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    fn busy(left: u64, rank: u64) -> Exchange<Acquired> {
+        let left = Some(Duration::from_millis(left));
+        Ok(Answered { reply: Acquired::Busy { left, place: Some(Place { rank, score: 1 }) }, sent: at(0) })
+    }
+
+    fn granted(sent: u64) -> Exchange<Acquired> {
+        Ok(Answered { reply: Acquired::Granted { fence: 7 }, sent: at(sent) })
+    }
+
+    fn silence() -> Fault {
+        Fault { unanswered: true, ..Fault::unreachable("no reply in time") }
+    }
+
+    #[track_caller]
+    fn sleeps(waiter: &mut Waiter, now: Moment) -> Moment {
+        match waiter.next(now) {
+            Step::Sleep { until } => until,
+            other => panic!("expected a sleep, got {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn asks(waiter: &mut Waiter, now: Moment) -> Moment {
+        match waiter.next(now) {
+            Step::Ask { by, .. } => by,
+            other => panic!("expected a request, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_grant_that_arrives_after_its_own_deadline_is_no_grant() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(granted(0), at(2_968));
+        asks(&mut waiter, at(2_968));
+        assert!(waiter.is_unanswered());
+        waiter.answered(granted(2_968), at(2_970));
+        assert!(matches!(waiter.next(at(2_970)), Step::Done(Verdict::Granted { fence: 7, .. })));
+    }
+
+    #[test]
+    fn a_try_is_busy_at_once_and_joins_no_queue() {
+        let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
+        assert!(matches!(waiter.next(at(0)), Step::Ask { join: false, .. }));
+        waiter.answered(busy(500, 0), at(1));
+        assert!(matches!(waiter.next(at(1)), Step::Done(Verdict::Busy)));
+    }
+
+    #[test]
+    fn a_wait_shorter_than_the_ttl_ends_at_its_own_limit() {
+        let mut waiter = Waiter::new(Patience::Until(at(30)), TIMING, at(0));
+        assert_eq!(asks(&mut waiter, at(0)), at(30));
+        waiter.answered(busy(60_000, 0), at(1));
+        assert_eq!(sleeps(&mut waiter, at(1)), at(30));
+        assert!(matches!(waiter.next(at(30)), Step::Done(Verdict::TimedOut)));
+    }
+
+    #[test]
+    fn the_first_in_the_queue_asks_when_the_ttl_ends() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(busy(9, 0), at(1));
+        assert_eq!(sleeps(&mut waiter, at(1)), at(11));
+        asks(&mut waiter, at(11));
+        waiter.answered(busy(9, 5), at(12));
+        assert!(sleeps(&mut waiter, at(12)) >= at(12 + 52));
+    }
+
+    #[test]
+    fn polls_never_come_less_often_than_two_fifths_of_a_turn() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+        for rank in [0, 16, 1_000, u64::MAX] {
+            asks(&mut waiter, at(0));
+            waiter.answered(busy(60_000, rank), at(0));
+            assert!(sleeps(&mut waiter, at(0)) <= at(480));
+        }
+    }
+
+    #[test]
+    fn an_outage_that_outlasts_the_limit_is_unavailable_not_busy() {
+        let mut waiter = Waiter::new(Patience::Until(at(100)), TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(busy(60_000, 0), at(1));
+        let woken = sleeps(&mut waiter, at(1));
+        asks(&mut waiter, woken);
+        waiter.answered(Err(silence()), at(99));
+        assert_eq!(sleeps(&mut waiter, at(99)), at(100));
+        assert!(matches!(waiter.next(at(100)), Step::Done(Verdict::Unavailable(_))));
+    }
+
+    #[test]
+    fn a_wait_without_limit_gives_up_after_a_continuous_outage_only() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(Err(silence()), at(1_000));
+        sleeps(&mut waiter, at(1_000));
+        asks(&mut waiter, at(9_000));
+        waiter.answered(busy(60_000, 0), at(9_001));
+        sleeps(&mut waiter, at(9_001));
+        asks(&mut waiter, at(12_000));
+        waiter.answered(Err(silence()), at(13_000));
+        sleeps(&mut waiter, at(13_000));
+        asks(&mut waiter, at(22_999));
+        waiter.answered(Err(silence()), at(23_000));
+        assert_eq!(sleeps(&mut waiter, at(23_000)), at(23_000));
+        assert!(matches!(waiter.next(at(23_000)), Step::Done(Verdict::Unavailable(_))));
+    }
+
+    #[test]
+    fn failures_that_do_not_pass_end_the_wait_at_once() {
+        for kind in [FaultKind::Authentication, FaultKind::Permission, FaultKind::KeyType(Role::Lock)] {
+            let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+            asks(&mut waiter, at(0));
+            waiter.answered(Err(Fault { kind, ..Fault::unreachable("") }), at(1));
+            assert!(matches!(waiter.next(at(1)), Step::Done(Verdict::Failed(_))));
+        }
+    }
+
+    #[test]
+    fn a_stale_connection_costs_no_pause() {
+        let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(Err(Fault { stale: true, ..silence() }), at(1));
+        asks(&mut waiter, at(1));
+    }
+}
