@@ -181,17 +181,18 @@ impl Engine {
     }
 
     fn shut_down(&self) {
+        let by = self.config.clock.now().after(self.config.io_timeout);
         self.keeper.stop();
-        self.janitor.stop(self.config.clock.now().after(self.config.io_timeout));
+        self.janitor.stop(by);
     }
 }
 
 impl ThreadEnd for Engine {
-    fn thread_ended(&self, holder: u64) {
+    fn thread_ended(&self, thread: u64) {
         if self.is_inherited() {
             return;
         }
-        for hold in self.holds.abandon(holder) {
+        for hold in self.holds.abandon(thread) {
             let grant = &hold.grant;
             self.counters.one(Count::Abandoned);
             let (name, fence) = (&*grant.spec.name, grant.fence);

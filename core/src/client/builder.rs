@@ -141,11 +141,11 @@ impl ClientBuilder {
             let expected = format!("at most {} bytes of UTF-8", options::MAX_PREFIX_BYTES);
             return Err(Error::config("key_prefix", format_args!("<{} bytes>", self.key_prefix.len()), expected));
         }
-        if let Some(label) = &self.label {
-            if label.is_empty() || label.len() > options::MAX_LABEL_BYTES || !label.chars().all(plain) {
-                let expected = format!("1 to {} ASCII letters, digits, '.', '_', '-', '/'", options::MAX_LABEL_BYTES);
-                return Err(Error::config("label", format_args!("{label:?}"), expected));
-            }
+        if let Some(label) = &self.label
+            && (label.is_empty() || label.len() > options::MAX_LABEL_BYTES || !label.chars().all(plain))
+        {
+            let expected = format!("1 to {} ASCII letters, digits, '.', '_', '-', '/'", options::MAX_LABEL_BYTES);
+            return Err(Error::config("label", format_args!("{label:?}"), expected));
         }
         let limits = Limits {
             connect: CONNECT_TIMEOUT.check(self.connect_timeout)?,

@@ -4,8 +4,8 @@
 //! locks that the old one leaked.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Names the holder that is running now. Bindings whose tasks share threads replace it by a function that
 /// tells the tasks apart; its numbers must never repeat.
@@ -13,8 +13,8 @@ pub(crate) type HolderFn = fn() -> u64;
 
 /// Is told that a thread has ended.
 pub(crate) trait ThreadEnd: Send + Sync {
-    /// Everything held under this number is abandoned.
-    fn thread_ended(&self, holder: u64);
+    /// Everything held on the thread of this number is abandoned.
+    fn thread_ended(&self, thread: u64);
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -34,26 +34,25 @@ pub(crate) fn current_thread() -> u64 {
     })
 }
 
-/// Has `listener` told when the running thread ends, once for each holder number.
-pub(crate) fn on_thread_end(listener: Weak<dyn ThreadEnd>, holder: u64) {
+/// Has `listener` told, once, when the running thread ends.
+pub(crate) fn on_thread_end(listener: &Arc<dyn ThreadEnd>) {
     // Fails only while this thread is ending, when nobody would call back any more.
     let _ = ENDS.try_with(|ends| {
         let mut ends = ends.0.borrow_mut();
-        if !ends.iter().any(|(known, number)| *number == holder && known.ptr_eq(&listener)) {
-            ends.retain(|(known, _)| known.strong_count() > 0);
-            ends.push((listener, holder));
+        if !ends.iter().any(|known| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(listener))) {
+            ends.retain(|known| known.strong_count() > 0);
+            ends.push(Arc::downgrade(listener));
         }
     });
 }
 
-struct Ends(RefCell<Vec<(Weak<dyn ThreadEnd>, u64)>>);
+struct Ends(RefCell<Vec<Weak<dyn ThreadEnd>>>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        for (listener, holder) in self.0.borrow_mut().drain(..) {
-            if let Some(listener) = listener.upgrade() {
-                listener.thread_ended(holder);
-            }
+        let thread = current_thread();
+        for listener in self.0.borrow_mut().drain(..).filter_map(|listener| listener.upgrade()) {
+            listener.thread_ended(thread);
         }
     }
 }

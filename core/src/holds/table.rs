@@ -13,6 +13,8 @@ const SHARDS: usize = 16;
 pub(crate) struct Hold<G> {
     pub(crate) grant: Arc<G>,
     slot: SlotKey,
+    /// The thread that acquired it, on which the holder runs.
+    thread: u64,
     count: AtomicU32,
 }
 
@@ -109,10 +111,10 @@ impl<G> HoldTable<G> {
         self.shard(key).lock().get(&slot).cloned()
     }
 
-    /// Notes that `holder` was granted the lock; it did not hold it before.
-    pub(crate) fn insert(&self, key: &HashedKey, holder: u64, grant: Arc<G>) -> Arc<Hold<G>> {
+    /// Notes that `holder`, on `thread`, was granted the lock; it did not hold it before.
+    pub(crate) fn insert(&self, key: &HashedKey, holder: u64, thread: u64, grant: Arc<G>) -> Arc<Hold<G>> {
         let slot = SlotKey { key: key.clone(), holder };
-        let hold = Arc::new(Hold { grant, slot: slot.clone(), count: AtomicU32::new(1) });
+        let hold = Arc::new(Hold { grant, slot: slot.clone(), thread, count: AtomicU32::new(1) });
         self.shard(key).lock().insert(slot, hold.clone());
         hold
     }
@@ -144,12 +146,12 @@ impl<G> HoldTable<G> {
         found.map(|slot| slot.holder)
     }
 
-    /// Takes out every hold of a holder that has ended.
-    pub(crate) fn abandon(&self, holder: u64) -> Vec<Arc<Hold<G>>> {
+    /// Takes out every hold of a thread that has ended.
+    pub(crate) fn abandon(&self, thread: u64) -> Vec<Arc<Hold<G>>> {
         let mut abandoned = Vec::new();
         for shard in &self.shards {
-            shard.lock().retain(|slot, hold| {
-                let mine = slot.holder == holder;
+            shard.lock().retain(|_, hold| {
+                let mine = hold.thread == thread;
                 if mine {
                     hold.count.store(0, Ordering::Relaxed);
                     abandoned.push(hold.clone());
@@ -184,7 +186,7 @@ mod tests {
     fn nested_holds_end_with_the_last() {
         let table = HoldTable::new();
         let key = hashed("lock:a");
-        let hold = table.insert(&key, 1, Arc::new(()));
+        let hold = table.insert(&key, 1, 1, Arc::new(()));
         assert_eq!(hold.enter(), 2);
         assert_eq!(table.leave(&hold), Left::Inner(1));
         assert_eq!(table.leave(&hold), Left::Last);
@@ -196,7 +198,7 @@ mod tests {
     fn another_holder_can_neither_see_nor_enter_a_hold() {
         let table = HoldTable::new();
         let key = hashed("lock:a");
-        table.insert(&key, 1, Arc::new(()));
+        table.insert(&key, 1, 1, Arc::new(()));
         assert!(table.get(&key, 2).is_none());
         assert_eq!(table.other_holder(&key, 2), Some(1));
         assert_eq!(table.other_holder(&key, 1), None);
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn an_abandoned_hold_cannot_be_left() {
         let table = HoldTable::new();
-        let hold = table.insert(&hashed("lock:a"), 7, Arc::new(()));
+        let hold = table.insert(&hashed("lock:a"), 7, 7, Arc::new(()));
         assert_eq!(table.abandon(7).len(), 1);
         assert_eq!(table.leave(&hold), Left::NotHeld);
         assert_eq!(table.len(), 0);
@@ -215,8 +217,8 @@ mod tests {
     fn leaving_an_old_hold_does_not_remove_its_successor() {
         let table = HoldTable::new();
         let key = hashed("lock:a");
-        let old = table.insert(&key, 1, Arc::new(1));
-        table.insert(&key, 1, Arc::new(2));
+        let old = table.insert(&key, 1, 1, Arc::new(1));
+        table.insert(&key, 1, 1, Arc::new(2));
         assert_eq!(table.leave(&old), Left::Last);
         assert_eq!(*table.get(&key, 1).unwrap().grant, 2);
     }
@@ -243,7 +245,7 @@ mod interleavings {
                             let key = hashed("lock:a");
                             for _ in 0..2 {
                                 assert!(table.get(&key, holder).is_none());
-                                let hold = table.insert(&key, holder, Arc::new(holder));
+                                let hold = table.insert(&key, holder, holder, Arc::new(holder));
                                 assert_eq!(*table.get(&key, holder).unwrap().grant, holder);
                                 hold.enter();
                                 assert_eq!(table.leave(&hold), Left::Inner(1));
@@ -264,18 +266,19 @@ mod interleavings {
         shuttle::check_random(
             || {
                 let table = Arc::new(HoldTable::new());
-                table.insert(&hashed("lock:a"), 1, Arc::new(1u64));
-                table.insert(&hashed("lock:b"), 1, Arc::new(1u64));
+                let leaving = table.clone();
+                let left = shuttle::thread::spawn(move || {
+                    leaving.insert(&hashed("lock:a"), 1, 7, Arc::new(1u64));
+                    leaving.insert(&hashed("lock:b"), 1, 7, Arc::new(1u64));
+                    leaving.abandon(7).len()
+                });
                 let other = table.clone();
                 let busy = shuttle::thread::spawn(move || {
-                    let key = hashed("lock:a");
-                    let hold = other.insert(&key, 2, Arc::new(2u64));
+                    let hold = other.insert(&hashed("lock:a"), 2, 2, Arc::new(2u64));
                     assert_eq!(other.leave(&hold), Left::Last);
                 });
-                let ended = table.clone();
-                let ending = shuttle::thread::spawn(move || ended.abandon(1).len());
                 busy.join().unwrap();
-                assert_eq!(ending.join().unwrap(), 2);
+                assert_eq!(left.join().unwrap(), 2);
                 assert_eq!(table.len(), 0);
             },
             2_000,

@@ -9,7 +9,7 @@ use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::holds::{HashedKey, Hold, Left, ThreadEnd, on_thread_end};
+use crate::holds::{HashedKey, Hold, Left, ThreadEnd, current_thread, on_thread_end};
 use crate::lease::{Grant, LockSpec};
 use crate::waiting::Patience;
 
@@ -66,8 +66,8 @@ impl Lock {
 
     /// Blocks until this thread has the lock, for `wait` at most: then `None` when someone else has it.
     ///
-    /// `wait` covers everything, connecting included, and has nothing to do with the ttl. Zero asks once, as
-    /// [`try_acquire`](Lock::try_acquire) does.
+    /// `wait` covers everything, connecting included, and has nothing to do with the ttl. A wait below 10 ms may take
+    /// 10 ms, so that it gets an answer at all; zero asks once, as [`try_acquire`](Lock::try_acquire) does.
     ///
     /// # Errors
     /// As [`acquire`](Lock::acquire); [`Unavailable`](Error::Unavailable) when the time ended without a usable answer.
@@ -134,9 +134,9 @@ impl Lock {
         fork::detect();
         let engine = self.client.engine();
         let Some(grant) = acquire_grant(engine, &self.spec, patience, &Wanted::Lock)? else { return Ok(None) };
-        let hold = engine.holds.insert(&self.key, holder, grant);
+        let hold = engine.holds.insert(&self.key, holder, current_thread(), grant);
         let listener: Arc<dyn ThreadEnd> = engine.clone();
-        on_thread_end(Arc::downgrade(&listener), holder);
+        on_thread_end(&listener);
         Ok(Some(Guard::new(engine.clone(), hold)))
     }
 

@@ -120,19 +120,16 @@ impl Janitor {
         let mut state = self.state.lock();
         loop {
             let now = self.clock.now();
-            if let Some(stop_at) = state.stop_at {
-                if state.jobs.is_empty() || now >= stop_at {
-                    let left = state.jobs.len();
-                    if left > 0 {
-                        self.counters.add(Count::BackgroundGaveUp, left as u64);
-                        tracing::warn!(
-                            releases = left,
-                            "client closed with unconfirmed releases: their keys lapse by ttl"
-                        );
-                        state.jobs.clear();
-                    }
-                    return None;
+            if let Some(stop_at) = state.stop_at
+                && (state.jobs.is_empty() || now >= stop_at)
+            {
+                let left = state.jobs.len();
+                if left > 0 {
+                    self.counters.add(Count::BackgroundGaveUp, left as u64);
+                    tracing::warn!(releases = left, "client closed with unconfirmed releases: their keys lapse by ttl");
+                    state.jobs.clear();
                 }
+                return None;
             }
             let first = state.jobs.first_key_value().map_or(Moment::FAR, |((at, _), _)| *at);
             if first <= now {

@@ -9,7 +9,7 @@ use redis::{
 use crate::clock::{Clock, Moment};
 
 use super::resolve::resolve;
-use super::{Answered, Endpoint, Exchange, Fault, Limits};
+use super::{Answered, Endpoint, Exchange, Fault, FaultKind, Limits};
 
 /// What a slot needs to open its connection.
 #[derive(Debug)]
@@ -48,18 +48,28 @@ impl Slot {
         self.set_timeout(&connection, left, open.limits.io).map_err(|error| Fault::broken(error, reused))?;
         connection.send_packed_command(request).map_err(|error| Fault::broken(error, reused))?;
         let mut reply = Value::Nil;
+        let mut refused = None;
         for more in (0..replies).rev() {
             reply = connection.recv_response().map_err(|error| Fault::broken(error, reused))?;
             if more > 0 {
+                if let Value::ServerError(error) = &reply {
+                    refused.get_or_insert(error.clone());
+                }
                 let left = by.since(open.clock.now()).min(open.limits.io).max(Duration::from_millis(1));
                 self.set_timeout(&connection, left, open.limits.io).map_err(|error| Fault::broken(error, reused))?;
             }
         }
-        self.connection = Some(connection);
-        match reply {
-            Value::ServerError(error) => Err(Fault::answered(&error)),
-            reply => Ok(Answered { reply, sent }),
+        let Value::ServerError(error) = reply else {
+            self.connection = Some(connection);
+            return Ok(Answered { reply, sent });
+        };
+        // The first error of a transaction says why it was aborted.
+        let fault = Fault::answered(refused.as_ref().unwrap_or(&error));
+        // A server that refuses for now may be the wrong one behind a name that has moved: connect anew.
+        if fault.kind != FaultKind::Refusing {
+            self.connection = Some(connection);
         }
+        Err(fault)
     }
 
     /// Empties the slot.

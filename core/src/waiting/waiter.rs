@@ -74,6 +74,9 @@ const RETRY_GAP: std::ops::Range<u64> = 50..250;
 /// Poll interval without a working inbox at rank 0; grows by a sixteenth a rank.
 const POLL: Duration = Duration::from_millis(50);
 
+/// The least time that the first request of a wait gets for its answer, however short the wait.
+const FIRST_ANSWER: Duration = Duration::from_millis(10);
+
 /// A waiter between its first request and its verdict.
 #[derive(Debug)]
 pub(crate) struct Waiter {
@@ -141,7 +144,9 @@ impl Waiter {
             return Step::Done(self.over());
         }
         self.asked += 1;
-        Step::Ask { join: self.patience != Patience::Try, by: now.after(self.timing.answer).min(limit) }
+        let owed = if self.asked == 1 { now.after(FIRST_ANSWER) } else { now };
+        let by = now.after(self.timing.answer).min(limit).max(owed);
+        Step::Ask { join: self.patience != Patience::Try, by }
     }
 
     /// Takes in the outcome of a request.
@@ -303,6 +308,15 @@ mod tests {
         waiter.answered(busy(60_000, 0), at(1));
         assert_eq!(sleeps(&mut waiter, at(1)), at(30));
         assert!(matches!(waiter.next(at(30)), Step::Done(Verdict::TimedOut)));
+    }
+
+    #[test]
+    fn the_shortest_wait_still_gets_an_answer() {
+        let mut waiter = Waiter::new(Patience::Until(at(0)), TIMING, at(0));
+        assert_eq!(asks(&mut waiter, at(0)), at(10));
+        waiter.answered(busy(60_000, 0), at(1));
+        assert_eq!(sleeps(&mut waiter, at(1)), at(0));
+        assert!(matches!(waiter.next(at(1)), Step::Done(Verdict::TimedOut)));
     }
 
     #[test]
