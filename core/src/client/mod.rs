@@ -56,7 +56,7 @@ impl Client {
     /// A client of the server at `url`, with defaults.
     ///
     /// # Errors
-    /// [`Config`](Error::Config).
+    /// [`Config`](crate::Error::Config).
     pub fn open(url: &str) -> Result<Client> {
         Client::builder(url).build()
     }
@@ -71,7 +71,7 @@ impl Client {
     /// The lock `name`, with default options. Asks no server.
     ///
     /// # Errors
-    /// [`Config`](Error::Config) for a name that is empty, longer than 1024 bytes, or contains `:redlatch:`.
+    /// [`Config`](crate::Error::Config) for a name that is empty, longer than 1024 bytes, or contains `:redlatch:`.
     pub fn lock(&self, name: &str) -> Result<Lock> {
         self.lock_with(name, LockOptions::new())
     }
@@ -79,7 +79,7 @@ impl Client {
     /// The lock `name`, with options of its own. Asks no server.
     ///
     /// # Errors
-    /// [`Config`](Error::Config) for a refused name or option.
+    /// [`Config`](crate::Error::Config) for a refused name or option.
     pub fn lock_with(&self, name: &str, options: LockOptions) -> Result<Lock> {
         let spec = self.spec(name, options)?;
         let key = self.inner.hashed(spec.key.as_str());
@@ -89,7 +89,7 @@ impl Client {
     /// Blocks until the lock is granted as a [`Lease`]; errors as [`Lock::acquire`].
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`Config`](Error::Config) for a refused name or option.
+    /// As [`Lock::acquire`]; [`Config`](crate::Error::Config) for a refused name or option.
     pub fn lease(&self, name: &str, options: LockOptions) -> Result<Lease> {
         loop {
             // A wait without limit ends with a grant or an error.
@@ -128,7 +128,7 @@ impl Client {
     /// Blocks for one round trip, and while the server does not answer for `connect_timeout` + `io_timeout` at most.
     ///
     /// # Errors
-    /// As [`Lock::try_acquire`]; [`Config`](Error::Config) for a refused name, option or token.
+    /// As [`Lock::try_acquire`]; [`Config`](crate::Error::Config) for a refused name, option or token.
     pub fn adopt(&self, name: &str, token: &str, options: LockOptions) -> Result<Option<Lease>> {
         let from = Token::handed_over(token)?;
         let spec = self.spec(name, options)?;
@@ -140,7 +140,7 @@ impl Client {
     /// What the server knows of the lock `name` now; `None` when nobody has it. One round trip within `io_timeout`.
     ///
     /// # Errors
-    /// [`KeyType`](Error::KeyType) when the key holds something else; errors from the server; [`Closed`](Error::Closed).
+    /// [`KeyType`](crate::Error::KeyType) when the key holds something else; errors from the server; [`Closed`](crate::Error::Closed).
     pub fn inspect(&self, name: &str) -> Result<Option<LockInfo>> {
         let key = Key::new(&self.inner.key_prefix, name)?;
         self.inner.inspect(name, &key)
@@ -174,7 +174,7 @@ impl Client {
         self.inner.engine().stats()
     }
 
-    /// Ends the client: waiters return [`Closed`](Error::Closed), held leases are lost as
+    /// Ends the client: waiters return [`Closed`](crate::Error::Closed), held leases are lost as
     /// [`Closed`](crate::LostReason::Closed) and their keys lapse by ttl, and so that a holder has that time to
     /// notice nothing is deleted. Threads are joined, except the calling one when this is called from a callback.
     ///
