@@ -14,7 +14,7 @@ use crate::lease::{Ended, Grant, LockSpec, View};
 use crate::renewal::{Janitor, Job, Keeper, KeeperOptions};
 use crate::token::Owner;
 use crate::transport::{Fault, FaultKind, Transport};
-use crate::waiting::WaiterRegistry;
+use crate::waiting::{Inbox, WaiterRegistry};
 
 /// What an engine is built from; the same in every process.
 #[derive(Debug)]
@@ -52,6 +52,7 @@ pub(crate) struct Engine {
     pub(crate) janitor: Arc<Janitor>,
     pub(crate) holds: Arc<HoldTable<Grant>>,
     pub(crate) waiters: Arc<WaiterRegistry>,
+    pub(crate) inbox: Arc<Inbox>,
     closed: AtomicBool,
 }
 
@@ -62,6 +63,8 @@ impl Engine {
         let janitor = Janitor::new(&config.clock, config.io_timeout, config.turn, transport.clone(), counters.clone());
         let options = KeeperOptions { threads: config.renewal_threads, io_timeout: config.io_timeout };
         let keeper = Keeper::new(&config.clock, options, transport.clone(), counters.clone(), janitor.clone());
+        let waiters = Arc::new(WaiterRegistry::new(&config.clock));
+        let inbox = Inbox::new(&config.clock, transport.clone(), waiters.clone(), counters.clone());
         Engine {
             generation,
             config: config.clone(),
@@ -71,7 +74,8 @@ impl Engine {
             keeper,
             janitor,
             holds: Arc::new(HoldTable::new()),
-            waiters: Arc::new(WaiterRegistry::new(&config.clock)),
+            waiters,
+            inbox,
             closed: AtomicBool::new(false),
         }
     }
@@ -183,6 +187,7 @@ impl Engine {
     fn shut_down(&self) {
         let by = self.config.clock.now().after(self.config.io_timeout);
         self.keeper.stop();
+        self.inbox.stop();
         self.janitor.stop(by);
     }
 }
@@ -225,6 +230,7 @@ impl Drop for Engine {
             std::mem::forget(self.janitor.clone());
             std::mem::forget(self.holds.clone());
             std::mem::forget(self.waiters.clone());
+            std::mem::forget(self.inbox.clone());
         } else if !self.is_closed() {
             self.shut_down();
         }

@@ -118,6 +118,13 @@ pub enum Error {
         detail: String,
     },
 
+    /// The wait was called off by its [`CancelToken`](crate::CancelToken). Nothing is left in the queue.
+    #[error("the wait for lock {name:?} was cancelled")]
+    Cancelled {
+        /// The lock's name.
+        name: String,
+    },
+
     /// `close()` was called on the client.
     #[error("cannot {action} {name:?}: the client is closed")]
     Closed {
@@ -151,6 +158,7 @@ impl Error {
             | Error::Permission { name, .. }
             | Error::KeyType { name, .. }
             | Error::Incompatible { name, .. }
+            | Error::Cancelled { name }
             | Error::Closed { name, .. } => Some(name),
         }
     }

@@ -27,6 +27,7 @@
 //! | ask once, or wait for some time | [`Lock::try_acquire`], [`Lock::try_acquire_for`] |
 //! | move a held lock to another thread or process | [`Client::lease`], [`Lease::into_token`], [`Client::adopt`] |
 //! | be told that a lease is lost | [`LockOptions::on_lost`], [`Guard::check`], [`Error::Lost`] |
+//! | call off a wait | [`CancelToken`], [`Lock::acquire_cancellable`] |
 //! | look, and step in | [`Client::inspect`], [`Client::force_release`], [`Client::stats`] |
 //! | test without a server | `memory://`, [`ManualClock`] |
 //! | fork | [`after_fork`] |
@@ -58,3 +59,4 @@ pub use fork::after_fork;
 pub use lock::{Guard, Lease, Lock, Released};
 pub use options::LockOptions;
 pub use token::Token;
+pub use waiting::CancelToken;

@@ -20,7 +20,7 @@ use crate::lock::{Lease, Lock, Wanted, acquire_grant, patience_until};
 use crate::options::LockOptions;
 use crate::protocol::{Key, Release};
 use crate::token::Token;
-use crate::waiting::Patience;
+use crate::waiting::{CancelToken, Patience};
 
 /// A way to one Redis or Valkey server, shared by all threads; clones are the same client.
 ///
@@ -93,7 +93,7 @@ impl Client {
     pub fn lease(&self, name: &str, options: LockOptions) -> Result<Lease> {
         loop {
             // A wait without limit ends with a grant or an error.
-            if let Some(lease) = self.lease_with(name, options.clone(), Patience::Forever)? {
+            if let Some(lease) = self.lease_with(name, options.clone(), Patience::Forever, None)? {
                 return Ok(lease);
             }
         }
@@ -104,7 +104,7 @@ impl Client {
     /// # Errors
     /// As [`lease`](Client::lease).
     pub fn try_lease(&self, name: &str, options: LockOptions) -> Result<Option<Lease>> {
-        self.lease_with(name, options, Patience::Try)
+        self.lease_with(name, options, Patience::Try, None)
     }
 
     /// Blocks for a [`Lease`], for `wait` at most; as [`Lock::try_acquire_for`].
@@ -112,13 +112,35 @@ impl Client {
     /// # Errors
     /// As [`lease`](Client::lease).
     pub fn try_lease_for(&self, name: &str, options: LockOptions, wait: Duration) -> Result<Option<Lease>> {
-        self.lease_with(name, options, self.inner.patience(wait))
+        self.lease_with(name, options, self.inner.patience(wait), None)
     }
 
-    fn lease_with(&self, name: &str, options: LockOptions, patience: Patience) -> Result<Option<Lease>> {
+    /// As [`lease`](Client::lease) without `wait`, as [`try_lease_for`](Client::try_lease_for) with one, until `cancel` is
+    /// fired from another thread.
+    ///
+    /// # Errors
+    /// As [`lease`](Client::lease); [`Cancelled`](crate::Error::Cancelled).
+    pub fn lease_cancellable(
+        &self,
+        name: &str,
+        options: LockOptions,
+        wait: Option<Duration>,
+        cancel: &CancelToken,
+    ) -> Result<Option<Lease>> {
+        let patience = wait.map_or(Patience::Forever, |wait| self.inner.patience(wait));
+        self.lease_with(name, options, patience, Some(cancel))
+    }
+
+    fn lease_with(
+        &self,
+        name: &str,
+        options: LockOptions,
+        patience: Patience,
+        cancel: Option<&CancelToken>,
+    ) -> Result<Option<Lease>> {
         let spec = self.spec(name, options)?;
         let engine = self.inner.engine_for_io();
-        let granted = acquire_grant(engine, &spec, patience, &Wanted::Lock)?;
+        let granted = acquire_grant(engine, &spec, patience, &Wanted::Lock, cancel)?;
         Ok(granted.map(|grant| Lease::new(engine.clone(), grant)))
     }
 
@@ -133,7 +155,7 @@ impl Client {
         let from = Token::handed_over(token)?;
         let spec = self.spec(name, options)?;
         let engine = self.inner.engine_for_io();
-        let granted = acquire_grant(engine, &spec, Patience::Try, &Wanted::HandedOver(&from))?;
+        let granted = acquire_grant(engine, &spec, Patience::Try, &Wanted::HandedOver(&from), None)?;
         Ok(granted.map(|grant| Lease::new(engine.clone(), grant)))
     }
 

@@ -23,8 +23,18 @@ pub struct Stats {
     pub unavailable: u64,
     /// Acquires that ended with another error: credentials, permission, foreign data, closed.
     pub acquire_failed: u64,
-    /// Requests of waiters after the first one of each wait.
-    pub polls: u64,
+    /// Waits that were called off by their cancel token.
+    pub cancelled: u64,
+    /// Requests that waiters sent because the server woke them.
+    pub push_wakeups: u64,
+    /// Requests that waiters sent because it was time to ask again.
+    pub poll_wakeups: u64,
+    /// Messages that arrived in this client's inbox.
+    pub pushes: u64,
+    /// Failures to open the inbox or to keep it connected, during which waiters poll.
+    pub inbox_lost: u64,
+    /// 1 when the server's access rules forbid to subscribe or to publish, so that waiters poll for good.
+    pub push_denied: u64,
     /// Leases renewed in the background.
     pub renewed: u64,
     /// Background renewals sent again after one without an answer.
@@ -108,7 +118,12 @@ impl Stats {
             timed_out: counters.get(Count::TimedOut),
             unavailable: counters.get(Count::Unavailable),
             acquire_failed: counters.get(Count::AcquireFailed),
-            polls: counters.get(Count::Polls),
+            cancelled: counters.get(Count::Cancelled),
+            push_wakeups: counters.get(Count::PushWakeups),
+            poll_wakeups: counters.get(Count::PollWakeups),
+            pushes: counters.get(Count::Pushes),
+            inbox_lost: counters.get(Count::InboxLost),
+            push_denied: counters.get(Count::PushDenied),
             renewed: counters.get(Count::Renewed),
             renewal_retried: counters.get(Count::RenewalRetried),
             renewal_failed: counters.get(Count::RenewalFailed),

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::error::{LostReason, Result};
+use crate::error::{Error, LostReason, Result};
 use crate::events::Count;
 use crate::lease::{Grant, LockSpec};
-use crate::protocol::{Acquire, Ask, NO_INBOX, Release, tombstone_life};
+use crate::protocol::{Acquire, Acquired, Ask, NO_INBOX, Release, tombstone_life};
 use crate::renewal::Job;
 use crate::token::Token;
-use crate::waiting::{Patience, Step, Timing, Verdict, Waiter, Wake};
+use crate::transport::Exchange;
+use crate::waiting::{CancelToken, Patience, Sleeper, Step, Timing, Verdict, Waiter, Wake};
 
 /// How much of the caller's time a wait may spend on giving up its place while the server is there.
 const GIVE_UP: Duration = Duration::from_millis(25);
@@ -33,11 +34,12 @@ pub(crate) fn acquire(
     spec: &Arc<LockSpec>,
     patience: Patience,
     wanted: &Wanted<'_>,
+    cancel: Option<&CancelToken>,
 ) -> Result<Option<Arc<Grant>>> {
     let clock = &engine.config.clock;
     let started = clock.now();
     loop {
-        let mut request = Request { engine, spec, wanted, token: Token::new(&engine.owner), last_sent: None };
+        let mut request = Request { engine, spec, wanted, cancel, token: Token::new(&engine.owner), last_sent: None };
         let timing = Timing {
             ttl: spec.options.ttl,
             turn: engine.config.turn,
@@ -49,7 +51,6 @@ pub(crate) fn acquire(
         let now = clock.now();
         let wait = now.since(started);
         let counters = &engine.counters;
-        counters.add(Count::Polls, waiter.asked().saturating_sub(1));
         let granted = match verdict {
             Verdict::Granted { fence, sent } => Some((fence, sent)),
             _ => None,
@@ -66,8 +67,10 @@ pub(crate) fn acquire(
                 counters.granted(name, wait, waiter.was_busy());
                 engine.keeper.keep(&grant);
                 if engine.is_closed() {
-                    // Closed while this was granted: nobody renews it, so nobody may believe in it.
+                    // Closed while this was granted: nobody would renew it, and nobody has seen it.
                     engine.keeper.lose(&grant, LostReason::Closed);
+                    release_unseen(engine, &grant);
+                    return Err(engine.closed_error("acquire", name));
                 }
                 Ok(Some(grant))
             }
@@ -88,6 +91,11 @@ pub(crate) fn acquire(
                 counters.one(Count::AcquireFailed);
                 Err(engine.error("acquire", spec, fault, wait))
             }
+            Verdict::Cancelled => {
+                counters.one(Count::Cancelled);
+                counters.waited_in_vain(name, wait);
+                Err(Error::Cancelled { name: name.to_owned() })
+            }
             Verdict::Closed => {
                 counters.one(Count::AcquireFailed);
                 Err(engine.closed_error("acquire", name))
@@ -96,50 +104,76 @@ pub(crate) fn acquire(
     }
 }
 
+/// One try to release a lease that no caller was given; otherwise it lapses by its ttl.
+fn release_unseen(engine: &Engine, grant: &Grant) {
+    let turn = engine.config.turn;
+    let tombstone = grant.acquire_unanswered.then(|| tombstone_life(grant.ttl()));
+    let request = Release { key: &grant.spec.key, token: &grant.token, tombstone, turn };
+    let _ = engine.transport.release(&request, engine.config.clock.now().after(GIVE_UP));
+}
+
 /// One token on its way to a lease.
 struct Request<'a> {
     engine: &'a Engine,
     spec: &'a Arc<LockSpec>,
     wanted: &'a Wanted<'a>,
+    cancel: Option<&'a CancelToken>,
     token: Token,
     last_sent: Option<Moment>,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
     fn run(&mut self, waiter: &mut Waiter) -> Verdict {
-        let clock = &self.engine.config.clock;
+        let engine = self.engine;
+        let clock = &engine.config.clock;
         let mut sleeper = None;
         let mut counted = None;
+        if self.cancel.is_some_and(CancelToken::is_cancelled) {
+            waiter.woken(Wake::Cancelled, clock.now());
+        }
         loop {
-            if self.engine.is_closed() {
+            if engine.is_closed() {
                 waiter.closed();
             }
             match waiter.next(clock.now()) {
                 Step::Ask { join, by } => {
-                    let outcome = self.ask(waiter, join, by);
-                    waiter.answered(outcome, clock.now());
+                    let inbox = if join { self.inbox(&mut sleeper) } else { NO_INBOX };
+                    let outcome = self.ask(waiter, join, inbox, by);
+                    waiter.answered(outcome, inbox != NO_INBOX, clock.now());
                 }
                 Step::Sleep { until } => {
-                    counted.get_or_insert_with(|| self.engine.counters.waiting());
-                    let sleeper = sleeper.get_or_insert_with(|| self.engine.waiters.join());
-                    if sleeper.sleep(until) == Wake::Closed {
-                        waiter.closed();
+                    counted.get_or_insert_with(|| engine.counters.waiting());
+                    let sleeper = sleeper.get_or_insert_with(|| engine.waiters.join(&self.token, self.cancel));
+                    if waiter.was_busy() {
+                        engine.inbox.open();
                     }
+                    let wake = sleeper.sleep(until);
+                    match wake {
+                        Wake::Push => engine.counters.one(Count::PushWakeups),
+                        Wake::Tick | Wake::Recheck(_) => engine.counters.one(Count::PollWakeups),
+                        Wake::Cancelled | Wake::Closed => {}
+                    }
+                    waiter.woken(wake, clock.now());
                 }
                 Step::Done(verdict) => return verdict,
             }
         }
     }
 
-    fn ask(
-        &mut self,
-        waiter: &Waiter,
-        join: bool,
-        by: Moment,
-    ) -> crate::transport::Exchange<crate::protocol::Acquired> {
+    /// The inbox to be woken on; while there is one, this waiter can be found before the server knows of it.
+    fn inbox(&self, sleeper: &mut Option<Sleeper<'a>>) -> &'a str {
+        let inbox = self.engine.inbox.name();
+        if inbox != NO_INBOX {
+            let sleeper = sleeper.get_or_insert_with(|| self.engine.waiters.join(&self.token, self.cancel));
+            sleeper.about_to_ask();
+        }
+        inbox
+    }
+
+    fn ask(&mut self, waiter: &Waiter, join: bool, inbox: &str, by: Moment) -> Exchange<Acquired> {
         let ask = match self.wanted {
             Wanted::HandedOver(from) => Ask::Adopt { from },
-            Wanted::Lock if join => Ask::Join { score: waiter.place().map(|place| place.score), inbox: NO_INBOX },
+            Wanted::Lock if join => Ask::Join { score: waiter.place().map(|place| place.score), inbox },
             Wanted::Lock => Ask::Try,
         };
         let request = Acquire {

@@ -125,7 +125,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
             return Outcome::Unknown;
         }
         if !pause.is_zero() {
-            engine.waiters.join().sleep(now.after(pause));
+            engine.waiters.join(&grant.token, None).sleep(now.after(pause));
         }
     }
 }
@@ -136,7 +136,7 @@ const RETRY_GAP: Duration = Duration::from_millis(50);
 /// Takes in what else an answer says.
 fn note(engine: &Engine, grant: &Grant, answer: &crate::protocol::ReleaseAnswer) {
     if answer.publish_denied {
-        engine.counters.one(Count::PublishDenied);
+        engine.inbox.publish_denied();
     }
     if let Some(role) = answer.damaged {
         let key = grant.spec.key.of(role);

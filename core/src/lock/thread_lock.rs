@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::holds::{HashedKey, Hold, Left, ThreadEnd, current_thread, on_thread_end};
 use crate::lease::{Grant, LockSpec};
-use crate::waiting::Patience;
+use crate::waiting::{CancelToken, Patience};
 
 use super::{Guard, Released, Wanted, acquire_grant, releasing};
 
@@ -48,7 +48,7 @@ impl Lock {
     pub fn acquire(&self) -> Result<Guard> {
         loop {
             // A wait without limit ends with a grant or an error.
-            if let Some(guard) = self.acquire_with(Patience::Forever)? {
+            if let Some(guard) = self.acquire_with(Patience::Forever, None)? {
                 return Ok(guard);
             }
         }
@@ -61,7 +61,7 @@ impl Lock {
     /// # Errors
     /// As [`acquire`](Lock::acquire).
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.acquire_with(Patience::Try)
+        self.acquire_with(Patience::Try, None)
     }
 
     /// Blocks until this thread has the lock, for `wait` at most: then `None` when someone else has it.
@@ -72,7 +72,17 @@ impl Lock {
     /// # Errors
     /// As [`acquire`](Lock::acquire); [`Unavailable`](Error::Unavailable) when the time ended without a usable answer.
     pub fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        self.acquire_with(self.client.patience(wait))
+        self.acquire_with(self.client.patience(wait), None)
+    }
+
+    /// As [`acquire`](Lock::acquire) without `wait`, as [`try_acquire_for`](Lock::try_acquire_for) with one, until `cancel`
+    /// is fired from another thread.
+    ///
+    /// # Errors
+    /// As [`acquire`](Lock::acquire); [`Cancelled`](Error::Cancelled).
+    pub fn acquire_cancellable(&self, wait: Option<Duration>, cancel: &CancelToken) -> Result<Option<Guard>> {
+        let patience = wait.map_or(Patience::Forever, |wait| self.client.patience(wait));
+        self.acquire_with(patience, Some(cancel))
     }
 
     /// As [`try_acquire_for`](Lock::try_acquire_for), until an instant.
@@ -123,7 +133,7 @@ impl Lock {
         engine.holds.get(&self.key, (self.client.holder)())
     }
 
-    fn acquire_with(&self, patience: Patience) -> Result<Option<Guard>> {
+    fn acquire_with(&self, patience: Patience, cancel: Option<&CancelToken>) -> Result<Option<Guard>> {
         let engine = self.client.engine();
         let holder = (self.client.holder)();
         if let Some(hold) = engine.holds.get(&self.key, holder) {
@@ -133,7 +143,7 @@ impl Lock {
         }
         fork::detect();
         let engine = self.client.engine();
-        let Some(grant) = acquire_grant(engine, &self.spec, patience, &Wanted::Lock)? else { return Ok(None) };
+        let Some(grant) = acquire_grant(engine, &self.spec, patience, &Wanted::Lock, cancel)? else { return Ok(None) };
         let hold = engine.holds.insert(&self.key, holder, current_thread(), grant);
         let listener: Arc<dyn ThreadEnd> = engine.clone();
         on_thread_end(&listener);

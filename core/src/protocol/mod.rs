@@ -6,8 +6,10 @@ mod wire;
 use std::time::Duration;
 
 pub(crate) use key::Key;
-pub(crate) use wire::{Malformed, decode_acquire, decode_inspection, decode_release, decode_renew};
-pub(crate) use wire::{encode_acquire, encode_inspection, encode_release, encode_renew};
+pub(crate) use wire::{Malformed, decode_acquire, decode_inspection, decode_release, decode_renew, decode_unlock};
+pub(crate) use wire::{
+    encode_acquire, encode_inspection, encode_release, encode_renew, encode_tombstone, encode_unlock,
+};
 
 use crate::token::Token;
 

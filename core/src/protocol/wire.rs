@@ -18,6 +18,7 @@ pub(crate) struct Script {
 
 static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("acquire.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("release.lua")));
+static UNLOCK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("unlock.lua")));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("renew.lua")));
 
 impl Script {
@@ -70,20 +71,35 @@ fn add_keys(command: &mut redis::Cmd, key: &super::Key, token: &Token) {
     command.arg(key.gone(token.as_str())).arg(key.of(Role::Probe));
 }
 
-/// The renewing request for a batch, which must not be empty, as bytes.
-pub(crate) fn encode_renew(batch: &[Renew<'_>], whole: bool) -> Vec<u8> {
-    let mut command = RENEW.command(whole, batch.len() + 1);
-    command.arg(batch.first().map(|first| first.key.of(Role::Probe)).unwrap_or_default());
+/// The renewing request for a batch, which must not be empty, as bytes; with the probe except on a migrating slot.
+pub(crate) fn encode_renew(batch: &[Renew<'_>], probe: bool, whole: bool) -> Vec<u8> {
+    let probe = batch.first().filter(|_| probe).map(|first| first.key.of(Role::Probe));
+    let mut command = RENEW.command(whole, batch.len() + usize::from(probe.is_some()));
     for item in batch {
         command.arg(item.key.as_str());
     }
+    command.arg(probe);
     for item in batch {
         command.arg(item.token.as_str()).arg(millis(item.ttl));
     }
     command.get_packed_command()
 }
 
-/// One transaction that reads a lock's keys: one reply after [`INSPECTION_PREFACE`] replies that do not matter.
+/// The tombstone of a token as a command on one key.
+pub(crate) fn encode_tombstone(request: &Release<'_>, life: Duration) -> Vec<u8> {
+    let mut command = redis::cmd("SET");
+    command.arg(request.key.gone(request.token.as_str())).arg(1).arg("PX").arg(millis(life));
+    command.get_packed_command()
+}
+
+/// Compare-and-delete of the lock key alone, as bytes.
+pub(crate) fn encode_unlock(request: &Release<'_>, whole: bool) -> Vec<u8> {
+    let mut command = UNLOCK.command(whole, 1);
+    command.arg(request.key.as_str()).arg(request.token.as_str());
+    command.get_packed_command()
+}
+
+/// One transaction that reads a lock's keys: the last of that many replies counts.
 pub(crate) fn encode_inspection(key: &super::Key) -> (Vec<u8>, usize) {
     let mut pipe = redis::pipe();
     pipe.atomic();
@@ -160,6 +176,11 @@ pub(crate) fn decode_release(value: &Value) -> Result<ReleaseAnswer, Malformed> 
         })
     };
     parse().ok_or_else(|| malformed("release", value))
+}
+
+/// The reply of compare-and-delete.
+pub(crate) fn decode_unlock(value: &Value) -> Result<bool, Malformed> {
+    flag(value).ok_or_else(|| malformed("release", value))
 }
 
 fn flag(value: &Value) -> Option<bool> {

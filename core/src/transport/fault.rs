@@ -57,6 +57,11 @@ impl Fault {
         matches!(self.kind, FaultKind::Unreachable | FaultKind::Refusing)
     }
 
+    /// Whether the server answered with this error code.
+    pub(crate) fn is_code(&self, code: &str) -> bool {
+        !self.unanswered && self.detail.split(' ').next() == Some(code)
+    }
+
     pub(crate) fn unreachable(detail: impl Into<String>) -> Fault {
         Fault { kind: FaultKind::Unreachable, detail: detail.into(), unanswered: false, stale: false, source: None }
     }

@@ -1,20 +1,20 @@
 //! A store in this process with the same typed requests: for tests, of users and of redlatch itself.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Monitor};
 use crate::error::{Error, Result};
 use crate::protocol::{
     Acquire, Acquired, Ask, Inspection, Key, NO_INBOX, Place, Release, ReleaseAnswer, Renew, SIBLING_LIFE,
 };
 use crate::token::Token;
 
-use super::{Answered, Exchange, Transport};
+use super::{Answered, Exchange, Fault, Listener, Transport};
 
 /// Stores with a name, shared by all clients of the process that use it while one of them lives.
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<MemoryServer>>>> = LazyLock::new(Mutex::default);
@@ -22,10 +22,14 @@ static NAMED: LazyLock<Mutex<HashMap<String, Weak<MemoryServer>>>> = LazyLock::n
 /// Server time at the clock's zero, in µs, so that fences look as they do on a server.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
+/// Waiters without a subscriber that one release passes over at most.
+const PASSED_OVER: usize = 256;
+
 /// The store. It answers at once and never fails.
 pub(crate) struct MemoryServer {
     clock: Clock,
     keys: Mutex<HashMap<Box<str>, Keyspace>>,
+    channels: Mutex<HashMap<String, Arc<Monitor<VecDeque<Box<str>>>>>>,
     shown: String,
 }
 
@@ -76,7 +80,12 @@ impl MemoryServer {
     }
 
     fn new(clock: &Clock, shown: &str) -> MemoryServer {
-        MemoryServer { clock: clock.clone(), keys: Mutex::default(), shown: shown.to_owned() }
+        MemoryServer {
+            clock: clock.clone(),
+            keys: Mutex::default(),
+            channels: Mutex::default(),
+            shown: shown.to_owned(),
+        }
     }
 
     fn with<T>(&self, key: &Key, work: impl FnOnce(&mut Keyspace, Moment) -> T) -> Answered<T> {
@@ -89,6 +98,17 @@ impl MemoryServer {
             keys.remove(key.as_str());
         }
         Answered { reply, sent: now }
+    }
+
+    fn has_subscriber(&self, inbox: &str) -> bool {
+        self.channels.lock().contains_key(inbox)
+    }
+
+    fn publish(&self, inbox: &str, message: &str) -> bool {
+        let Some(channel) = self.channels.lock().get(inbox).cloned() else { return false };
+        channel.lock().push_back(message.into());
+        channel.notify_all();
+        true
     }
 }
 
@@ -186,7 +206,13 @@ impl Keyspace {
         }
     }
 
-    fn release(&mut self, request: &Release<'_>, now: Moment) -> ReleaseAnswer {
+    /// Whether the key was the token's, and who has the turn next if it is passed on.
+    fn release(
+        &mut self,
+        request: &Release<'_>,
+        now: Moment,
+        subscribed: impl Fn(&str) -> bool,
+    ) -> (bool, Option<(Box<str>, Box<str>)>) {
         let token = request.token.as_str();
         if let Some(life) = request.tombstone {
             self.tombstones.insert(token.into(), now.after(life));
@@ -194,16 +220,27 @@ impl Keyspace {
         self.leave(token);
         let released = self.holder.take_if(|holder| holder.value == *request.token).is_some();
         let had_turn = self.turn.take_if(|turn| &*turn.token == token).is_some();
-        if released || (had_turn && self.holder.is_none()) {
-            self.pass_turn(request.turn, now);
-        }
-        ReleaseAnswer { released, woken: false, publish_denied: false, damaged: None }
+        let pass = released || (had_turn && self.holder.is_none());
+        (released, if pass { self.pass_turn(request.turn, now, subscribed) } else { None })
     }
 
-    fn pass_turn(&mut self, turn: Duration, now: Moment) {
-        let Some((_, token)) = self.queue.pop_first() else { return };
-        let inbox = self.waiters.remove(&token).map_or_else(|| NO_INBOX.into(), |(inbox, _)| inbox);
-        self.turn = Some(Turn { due: now.after(turn), token, inbox, until: now.after(SIBLING_LIFE) });
+    /// Gives the turn to the first live waiter: its token and inbox.
+    fn pass_turn(
+        &mut self,
+        turn: Duration,
+        now: Moment,
+        subscribed: impl Fn(&str) -> bool,
+    ) -> Option<(Box<str>, Box<str>)> {
+        for _ in 0..PASSED_OVER {
+            let (_, token) = self.queue.pop_first()?;
+            let inbox: Box<str> = self.waiters.remove(&token).map_or_else(|| NO_INBOX.into(), |(inbox, _)| inbox);
+            if &*inbox == NO_INBOX || subscribed(&inbox) {
+                let next = (token.clone(), inbox.clone());
+                self.turn = Some(Turn { due: now.after(turn), token, inbox, until: now.after(SIBLING_LIFE) });
+                return Some(next);
+            }
+        }
+        None
     }
 }
 
@@ -213,7 +250,12 @@ impl Transport for Arc<MemoryServer> {
     }
 
     fn release(&self, request: &Release<'_>, _by: Moment) -> Exchange<ReleaseAnswer> {
-        Ok(self.with(request.key, |keyspace, now| keyspace.release(request, now)))
+        let answer =
+            self.with(request.key, |keyspace, now| keyspace.release(request, now, |inbox| self.has_subscriber(inbox)));
+        let (released, next) = answer.reply;
+        let woken = next.is_some_and(|(token, inbox)| self.publish(&inbox, &token));
+        let reply = ReleaseAnswer { released, woken, publish_denied: false, damaged: None };
+        Ok(Answered { reply, sent: answer.sent })
     }
 
     fn renew(&self, batch: &[Renew<'_>], _by: Moment) -> Exchange<Vec<bool>> {
@@ -238,6 +280,35 @@ impl Transport for Arc<MemoryServer> {
             fence: keyspace.fence.as_ref().map(|fence| fence.value),
             waiters: keyspace.queue.len() as u64,
         }))
+    }
+
+    fn listen(&self, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
+        let messages = Arc::new(Monitor::new(&self.clock, true, VecDeque::new()));
+        self.channels.lock().insert(channel.to_owned(), messages.clone());
+        listener.subscribed();
+        let mut waiting = messages.lock();
+        while listener.wants_more() {
+            match waiting.pop_front() {
+                Some(message) => {
+                    drop(waiting);
+                    listener.message(&message);
+                    waiting = messages.lock();
+                }
+                None => waiting = waiting.wait_until(Moment::FAR),
+            }
+        }
+        drop(waiting);
+        self.channels.lock().remove(channel);
+        Ok(())
+    }
+
+    fn nudge(&self, channel: &str) {
+        let channel = self.channels.lock().get(channel).cloned();
+        if let Some(channel) = channel {
+            // Taking the lock orders this after a listener that has looked but sleeps not yet.
+            drop(channel.lock());
+            channel.notify_all();
+        }
     }
 
     fn dedicated(&self) -> Box<dyn Transport> {

@@ -3,6 +3,7 @@
 //! Retrying is not done here: who asks knows how long it may take.
 
 mod fault;
+mod listening;
 mod memory;
 mod resolve;
 mod single;
@@ -39,10 +40,23 @@ pub(crate) trait Transport: Send + Sync + fmt::Debug {
     /// For each lease of the batch, whether it was still its token's.
     fn renew(&self, batch: &[Renew<'_>], by: Moment) -> Exchange<Vec<bool>>;
     fn inspect(&self, key: &Key, by: Moment) -> Exchange<Inspection>;
+    /// Subscribes to `channel` over a connection of its own and tells `listener` of its messages, until that wants no
+    /// more (`Ok`) or the connection fails. Blocks all the while.
+    fn listen(&self, channel: &str, listener: &dyn Listener) -> Result<(), Fault>;
+    /// Has a blocked [`listen`](Transport::listen) ask its listener soon whether it wants more.
+    fn nudge(&self, channel: &str);
     /// The same server over a connection of the caller's own, which shares nothing with the pool.
     fn dedicated(&self) -> Box<dyn Transport>;
     /// The server for error texts, without credentials.
     fn server(&self) -> &str;
+}
+
+/// What hears the messages of a channel.
+pub(crate) trait Listener {
+    /// From now on no message is missed.
+    fn subscribed(&self);
+    fn message(&self, payload: &str);
+    fn wants_more(&self) -> bool;
 }
 
 /// The time limits of one attempt.

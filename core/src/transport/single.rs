@@ -9,11 +9,13 @@ use redis::Value;
 use crate::clock::Moment;
 use crate::protocol::{
     Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, decode_acquire, decode_inspection,
-    decode_release, decode_renew, encode_acquire, encode_inspection, encode_release, encode_renew,
+    decode_release, decode_renew, decode_unlock, encode_acquire, encode_inspection, encode_release, encode_renew,
+    encode_tombstone, encode_unlock,
 };
 
+use super::listening::listen;
 use super::slot::{Opener, Slot};
-use super::{Answered, Exchange, Fault, FaultKind, Transport};
+use super::{Answered, Exchange, Fault, FaultKind, Listener, Transport};
 
 /// One server.
 #[derive(Debug)]
@@ -110,7 +112,7 @@ impl Single {
     ) -> Exchange<T> {
         self.with_slot(by, |slot| {
             let mut answer = slot.exchange(&self.opener, &encode(false), 1, by);
-            if matches!(&answer, Err(fault) if is_noscript(fault)) {
+            if matches!(&answer, Err(fault) if fault.is_code("NOSCRIPT")) {
                 answer = slot.exchange(&self.opener, &encode(true), 1, by);
             }
             let Answered { reply, sent } = answer?;
@@ -123,8 +125,31 @@ impl Single {
     }
 }
 
-fn is_noscript(fault: &Fault) -> bool {
-    !fault.unanswered && fault.detail.starts_with("NOSCRIPT")
+/// What a cluster node answers to a script whose keys are not all there while their slot is being migrated.
+const MIGRATING: &str = "TRYAGAIN";
+
+impl Single {
+    /// Release by commands on one key each: the tombstone first, so that no late copy of the acquire can be granted
+    /// after the delete. Nobody is woken; waiters poll.
+    fn release_by_single_keys(&self, request: &Release<'_>, by: Moment) -> Exchange<ReleaseAnswer> {
+        if let Some(life) = request.tombstone {
+            self.exchange(&encode_tombstone(request, life), 1, by)?;
+        }
+        let decode = |value: &Value| decode_unlock(value).map_err(Fault::garbled);
+        let Answered { reply, sent } = self.script(by, |whole| encode_unlock(request, whole), decode)?;
+        let reply = ReleaseAnswer { released: reply, woken: false, publish_denied: false, damaged: None };
+        Ok(Answered { reply, sent })
+    }
+
+    fn renew_one_by_one(&self, batch: &[Renew<'_>], by: Moment) -> Exchange<Vec<bool>> {
+        let began = self.opener.clock.now();
+        let mut renewed = Vec::with_capacity(batch.len());
+        for item in batch.chunks(1) {
+            let decode = |value: &Value| decode_renew(value, 1).map_err(Fault::garbled);
+            renewed.extend(self.script(by, |whole| encode_renew(item, false, whole), decode)?.reply);
+        }
+        Ok(Answered { reply: renewed, sent: began })
+    }
 }
 
 impl Transport for Single {
@@ -133,16 +158,21 @@ impl Transport for Single {
     }
 
     fn release(&self, request: &Release<'_>, by: Moment) -> Exchange<ReleaseAnswer> {
-        self.script(
-            by,
-            |whole| encode_release(request, true, whole),
-            |value| decode_release(value).map_err(Fault::garbled),
-        )
+        let encode = |whole| encode_release(request, true, whole);
+        let answer = self.script(by, encode, |value| decode_release(value).map_err(Fault::garbled));
+        match answer {
+            Err(fault) if fault.is_code(MIGRATING) => self.release_by_single_keys(request, by),
+            answer => answer,
+        }
     }
 
     fn renew(&self, batch: &[Renew<'_>], by: Moment) -> Exchange<Vec<bool>> {
         let decode = |value: &Value| decode_renew(value, batch.len()).map_err(Fault::garbled);
-        self.script(by, |whole| encode_renew(batch, whole), decode)
+        let answer = self.script(by, |whole| encode_renew(batch, true, whole), decode);
+        match answer {
+            Err(fault) if fault.is_code(MIGRATING) => self.renew_one_by_one(batch, by),
+            answer => answer,
+        }
     }
 
     fn inspect(&self, key: &Key, by: Moment) -> Exchange<Inspection> {
@@ -157,6 +187,13 @@ impl Transport for Single {
             Err(Err(malformed)) => Err(Fault::garbled(malformed)),
         }
     }
+
+    fn listen(&self, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
+        listen(&self.opener, channel, listener)
+    }
+
+    /// Nothing to do: a listener looks by itself several times a second.
+    fn nudge(&self, _channel: &str) {}
 
     fn dedicated(&self) -> Box<dyn Transport> {
         Box::new(Single { opener: self.opener.clone(), slots: Slots::Own(Mutex::new(Slot::empty())) })

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use redis::{
-    Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, Value, io::tcp::TcpSettings,
+    Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisConnectionInfo, RedisError, Value,
+    io::tcp::TcpSettings,
 };
 
 use crate::clock::{Clock, Moment};
@@ -36,7 +37,11 @@ impl Slot {
         let reused = self.connection.is_some();
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.connect(open, by)?,
+            None => {
+                self.timeout = Duration::ZERO;
+                let by = by.min(open.clock.now().after(open.limits.connect));
+                open.connect(open.endpoint.login.clone(), by)?
+            }
         };
         let sent = open.clock.now();
         let left = by.since(sent).min(open.limits.io);
@@ -87,21 +92,22 @@ impl Slot {
         self.timeout = left;
         Ok(())
     }
+}
 
-    fn connect(&mut self, open: &Opener, by: Moment) -> Result<Connection, Fault> {
-        self.timeout = Duration::ZERO;
-        let by = by.min(open.clock.now().after(open.limits.connect));
-        let left = || by.since(open.clock.now());
+impl Opener {
+    /// Opens a connection that is logged in as `login`, by `by`. Its timeouts are unset.
+    pub(crate) fn connect(&self, login: RedisConnectionInfo, by: Moment) -> Result<Connection, Fault> {
+        let left = || by.since(self.clock.now());
         // A host name behind TLS stays a name, which the certificate must match; it is looked up here all
         // the same, because the lookup inside the connect has no limit and an answer makes it quick.
-        let candidates: Vec<ConnectionAddr> = match &open.endpoint.address {
+        let candidates: Vec<ConnectionAddr> = match &self.endpoint.address {
             ConnectionAddr::Tcp(host, port) => {
                 let found = resolve(host, *port, left())?;
                 found.into_iter().map(|address| ConnectionAddr::Tcp(address.ip().to_string(), address.port())).collect()
             }
             ConnectionAddr::TcpTls { host, port, .. } => {
                 resolve(host, *port, left())?;
-                vec![open.endpoint.address.clone()]
+                vec![self.endpoint.address.clone()]
             }
             other => vec![other.clone()],
         };
@@ -111,7 +117,7 @@ impl Slot {
             if left.is_zero() {
                 break;
             }
-            let info = connection_info(address, open).map_err(Fault::connecting)?;
+            let info = connection_info(address, login.clone()).map_err(Fault::connecting)?;
             match redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left)) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => last = Fault::connecting(error),
@@ -121,11 +127,11 @@ impl Slot {
     }
 }
 
-fn connection_info(address: ConnectionAddr, open: &Opener) -> Result<ConnectionInfo, RedisError> {
+fn connection_info(address: ConnectionAddr, login: RedisConnectionInfo) -> Result<ConnectionInfo, RedisError> {
     if !address.is_supported() {
         return Err((ErrorKind::InvalidClientConfig, "this kind of address is not supported here").into());
     }
     let info = address.into_connection_info()?;
     let tcp = TcpSettings::default().set_nodelay(true);
-    Ok(info.set_tcp_settings(tcp).set_redis_settings(open.endpoint.login.clone()))
+    Ok(info.set_tcp_settings(tcp).set_redis_settings(login))
 }

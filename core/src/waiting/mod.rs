@@ -1,7 +1,11 @@
 //! Waiting for a lock: one waiter's decisions (pure), and the waiters of a client that can be woken.
 
+mod cancel;
+mod inbox;
 mod registry;
 mod waiter;
 
-pub(crate) use registry::{WaiterRegistry, Wake};
+pub use cancel::CancelToken;
+pub(crate) use inbox::Inbox;
+pub(crate) use registry::{Sleeper, WaiterRegistry, Wake};
 pub(crate) use waiter::{Patience, Step, Timing, Verdict, Waiter};

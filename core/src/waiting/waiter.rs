@@ -9,7 +9,9 @@
 //! | a failure that can pass, time left | a short sleep, or none for a connection that was stale |
 //! | any other failure | done: failed |
 //! | limit reached | done: timed out, or unavailable when the last word was a failure |
-//! | closed | done: closed |
+//! | pushed | ask at once |
+//! | the inbox came or went | a sleep somewhere in the given time, then ask |
+//! | cancelled, closed | done |
 
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use crate::clock::Moment;
 use crate::lease::deadline;
 use crate::protocol::{Acquired, Place};
 use crate::transport::{Exchange, Fault};
+
+use super::Wake;
 
 /// How long a caller wants to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +69,21 @@ pub(crate) enum Verdict {
     Failed(Fault),
     /// The token was given up before; only a new one can be granted.
     Abandoned,
+    Cancelled,
     Closed,
 }
 
 /// Gap between two requests while the server is away, in ms, jittered between these.
 const RETRY_GAP: std::ops::Range<u64> = 50..250;
 
-/// Poll interval without a working inbox at rank 0; grows by a sixteenth a rank.
+/// Poll interval without a working inbox at rank 0; grows by a sixteenth a rank, up to two fifths of a turn.
 const POLL: Duration = Duration::from_millis(50);
+
+/// Poll interval with an inbox at rank 0; grows by as much a rank.
+const POLL_WITH_INBOX: Duration = Duration::from_millis(200);
+
+/// The longest poll interval.
+const LONGEST_POLL: Duration = Duration::from_secs(30);
 
 /// The least time that the first request of a wait gets for its answer, however short the wait.
 const FIRST_ANSWER: Duration = Duration::from_millis(10);
@@ -123,11 +134,6 @@ impl Waiter {
         self.busy_seen
     }
 
-    /// Requests sent.
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked
-    }
-
     /// The server was there at the last request.
     pub(crate) fn is_reachable(&self) -> bool {
         self.outage.is_none()
@@ -149,14 +155,14 @@ impl Waiter {
         Step::Ask { join: self.patience != Patience::Try, by }
     }
 
-    /// Takes in the outcome of a request.
-    pub(crate) fn answered(&mut self, outcome: Exchange<Acquired>, now: Moment) {
+    /// Takes in the outcome of a request; `inbox`: the server was told where to wake this waiter.
+    pub(crate) fn answered(&mut self, outcome: Exchange<Acquired>, inbox: bool, now: Moment) {
         self.next = match outcome {
             Ok(answer) => {
                 self.outage = None;
                 match answer.reply {
                     Acquired::Granted { fence } => self.granted(fence, answer.sent, now),
-                    Acquired::Busy { left, place } => Some(self.busy(left, place, now)),
+                    Acquired::Busy { left, place } => Some(self.busy(left, place, inbox, now)),
                     Acquired::Abandoned => Some(Step::Done(Verdict::Abandoned)),
                 }
             }
@@ -164,9 +170,26 @@ impl Waiter {
         };
     }
 
+    /// Takes in why a sleep ended; at its end by time alone the next step is to ask, as it is after a push.
+    pub(crate) fn woken(&mut self, wake: Wake, now: Moment) {
+        self.next = match wake {
+            Wake::Tick | Wake::Push => None,
+            Wake::Recheck(spread) if spread.is_zero() => None,
+            Wake::Recheck(spread) => {
+                let until = now.after(spread.mul_f64(fastrand::f64()));
+                Some(Step::Sleep { until: until.min(self.limit()) })
+            }
+            Wake::Cancelled => Some(Step::Done(Verdict::Cancelled)),
+            Wake::Closed => Some(Step::Done(Verdict::Closed)),
+        };
+    }
+
     /// The client was closed.
     pub(crate) fn closed(&mut self) {
-        self.next = Some(Step::Done(Verdict::Closed));
+        // A grant that is already here is the caller's to give back.
+        if !matches!(self.next, Some(Step::Done(_))) {
+            self.next = Some(Step::Done(Verdict::Closed));
+        }
     }
 
     fn granted(&mut self, fence: u64, sent: Moment, now: Moment) -> Option<Step> {
@@ -178,14 +201,14 @@ impl Waiter {
         None
     }
 
-    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, now: Moment) -> Step {
+    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, inbox: bool, now: Moment) -> Step {
         self.busy_seen = true;
         self.place = place;
         if self.patience == Patience::Try {
             return Step::Done(Verdict::Busy);
         }
         let rank = place.map_or(0, |place| place.rank);
-        let mut until = now.after(jittered(self.poll_interval(rank)));
+        let mut until = now.after(jittered(self.poll_interval(rank, inbox)));
         if let (Some(left), 0..=1) = (left, rank) {
             // A millisecond more, because the server rounds down.
             until = until.min(now.after(left + Duration::from_millis(1)));
@@ -193,8 +216,11 @@ impl Waiter {
         Step::Sleep { until: until.min(self.limit()) }
     }
 
-    fn poll_interval(&self, rank: u64) -> Duration {
+    fn poll_interval(&self, rank: u64, inbox: bool) -> Duration {
         let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+        if inbox {
+            return POLL_WITH_INBOX.saturating_mul(rank.saturating_add(1)).min(LONGEST_POLL);
+        }
         let interval = POLL.saturating_add((POLL / 16).saturating_mul(rank));
         interval.min(self.timing.turn * 2 / 5)
     }
@@ -286,10 +312,10 @@ mod tests {
     fn a_grant_that_arrives_after_its_own_deadline_is_no_grant() {
         let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
         asks(&mut waiter, at(0));
-        waiter.answered(granted(0), at(2_968));
+        waiter.answered(granted(0), false, at(2_968));
         asks(&mut waiter, at(2_968));
         assert!(waiter.is_unanswered());
-        waiter.answered(granted(2_968), at(2_970));
+        waiter.answered(granted(2_968), false, at(2_970));
         assert!(matches!(waiter.next(at(2_970)), Step::Done(Verdict::Granted { fence: 7, .. })));
     }
 
@@ -297,7 +323,7 @@ mod tests {
     fn a_try_is_busy_at_once_and_joins_no_queue() {
         let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
         assert!(matches!(waiter.next(at(0)), Step::Ask { join: false, .. }));
-        waiter.answered(busy(500, 0), at(1));
+        waiter.answered(busy(500, 0), false, at(1));
         assert!(matches!(waiter.next(at(1)), Step::Done(Verdict::Busy)));
     }
 
@@ -305,7 +331,7 @@ mod tests {
     fn a_wait_shorter_than_the_ttl_ends_at_its_own_limit() {
         let mut waiter = Waiter::new(Patience::Until(at(30)), TIMING, at(0));
         assert_eq!(asks(&mut waiter, at(0)), at(30));
-        waiter.answered(busy(60_000, 0), at(1));
+        waiter.answered(busy(60_000, 0), false, at(1));
         assert_eq!(sleeps(&mut waiter, at(1)), at(30));
         assert!(matches!(waiter.next(at(30)), Step::Done(Verdict::TimedOut)));
     }
@@ -314,7 +340,7 @@ mod tests {
     fn the_shortest_wait_still_gets_an_answer() {
         let mut waiter = Waiter::new(Patience::Until(at(0)), TIMING, at(0));
         assert_eq!(asks(&mut waiter, at(0)), at(10));
-        waiter.answered(busy(60_000, 0), at(1));
+        waiter.answered(busy(60_000, 0), false, at(1));
         assert_eq!(sleeps(&mut waiter, at(1)), at(0));
         assert!(matches!(waiter.next(at(1)), Step::Done(Verdict::TimedOut)));
     }
@@ -323,10 +349,10 @@ mod tests {
     fn the_first_in_the_queue_asks_when_the_ttl_ends() {
         let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
         asks(&mut waiter, at(0));
-        waiter.answered(busy(9, 0), at(1));
+        waiter.answered(busy(9, 0), false, at(1));
         assert_eq!(sleeps(&mut waiter, at(1)), at(11));
         asks(&mut waiter, at(11));
-        waiter.answered(busy(9, 5), at(12));
+        waiter.answered(busy(9, 5), false, at(12));
         assert!(sleeps(&mut waiter, at(12)) >= at(12 + 52));
     }
 
@@ -335,7 +361,7 @@ mod tests {
         let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
         for rank in [0, 16, 1_000, u64::MAX] {
             asks(&mut waiter, at(0));
-            waiter.answered(busy(60_000, rank), at(0));
+            waiter.answered(busy(60_000, rank), false, at(0));
             assert!(sleeps(&mut waiter, at(0)) <= at(480));
         }
     }
@@ -344,10 +370,10 @@ mod tests {
     fn an_outage_that_outlasts_the_limit_is_unavailable_not_busy() {
         let mut waiter = Waiter::new(Patience::Until(at(100)), TIMING, at(0));
         asks(&mut waiter, at(0));
-        waiter.answered(busy(60_000, 0), at(1));
+        waiter.answered(busy(60_000, 0), false, at(1));
         let woken = sleeps(&mut waiter, at(1));
         asks(&mut waiter, woken);
-        waiter.answered(Err(silence()), at(99));
+        waiter.answered(Err(silence()), false, at(99));
         assert_eq!(sleeps(&mut waiter, at(99)), at(100));
         assert!(matches!(waiter.next(at(100)), Step::Done(Verdict::Unavailable(_))));
     }
@@ -356,16 +382,16 @@ mod tests {
     fn a_wait_without_limit_gives_up_after_a_continuous_outage_only() {
         let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
         asks(&mut waiter, at(0));
-        waiter.answered(Err(silence()), at(1_000));
+        waiter.answered(Err(silence()), false, at(1_000));
         sleeps(&mut waiter, at(1_000));
         asks(&mut waiter, at(9_000));
-        waiter.answered(busy(60_000, 0), at(9_001));
+        waiter.answered(busy(60_000, 0), false, at(9_001));
         sleeps(&mut waiter, at(9_001));
         asks(&mut waiter, at(12_000));
-        waiter.answered(Err(silence()), at(13_000));
+        waiter.answered(Err(silence()), false, at(13_000));
         sleeps(&mut waiter, at(13_000));
         asks(&mut waiter, at(22_999));
-        waiter.answered(Err(silence()), at(23_000));
+        waiter.answered(Err(silence()), false, at(23_000));
         assert_eq!(sleeps(&mut waiter, at(23_000)), at(23_000));
         assert!(matches!(waiter.next(at(23_000)), Step::Done(Verdict::Unavailable(_))));
     }
@@ -375,7 +401,7 @@ mod tests {
         for kind in [FaultKind::Authentication, FaultKind::Permission, FaultKind::KeyType(Role::Lock)] {
             let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
             asks(&mut waiter, at(0));
-            waiter.answered(Err(Fault { kind, ..Fault::unreachable("") }), at(1));
+            waiter.answered(Err(Fault { kind, ..Fault::unreachable("") }), false, at(1));
             assert!(matches!(waiter.next(at(1)), Step::Done(Verdict::Failed(_))));
         }
     }
@@ -384,7 +410,7 @@ mod tests {
     fn a_stale_connection_costs_no_pause() {
         let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
         asks(&mut waiter, at(0));
-        waiter.answered(Err(Fault { stale: true, ..silence() }), at(1));
+        waiter.answered(Err(Fault { stale: true, ..silence() }), false, at(1));
         asks(&mut waiter, at(1));
     }
 }

@@ -1,0 +1,65 @@
+//! The subscriber's side of one server.
+
+use std::time::Duration;
+
+use redis::{ProtocolVersion, PubSub, RedisError, Value};
+
+use crate::clock::Moment;
+
+use super::slot::Opener;
+use super::{Fault, Listener};
+
+/// How often a quiet subscriber looks whether it should end.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How long a channel may be silent before its connection has to prove that it lives.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// See [`Transport::listen`](super::Transport::listen).
+pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
+    // In RESP2 a subscriber reads nothing but messages and replies to what it sent.
+    let login = open.endpoint.login.clone().set_protocol(ProtocolVersion::RESP2);
+    let by = open.clock.now().after(open.limits.connect);
+    let mut connection = open.connect(login, by)?;
+    let broken = |error: RedisError| Fault::broken(error, false);
+    connection.set_read_timeout(Some(open.limits.io)).map_err(broken)?;
+    connection.set_write_timeout(Some(open.limits.io)).map_err(broken)?;
+    // Not `PubSub::subscribe`, which takes an error reply for success.
+    connection.send_packed_command(&redis::cmd("SUBSCRIBE").arg(channel).get_packed_command()).map_err(broken)?;
+    match connection.recv_response().map_err(broken)? {
+        Value::ServerError(error) => return Err(Fault::answered(&error)),
+        Value::Array(_) | Value::Push { .. } => {}
+        other => return Err(Fault::unreachable(format!("the reply to SUBSCRIBE is {other:?}"))),
+    }
+    let tick = TICK.min(open.limits.io);
+    let mut subscription = connection.as_pubsub();
+    subscription.set_read_timeout(Some(tick)).map_err(broken)?;
+    listener.subscribed();
+    let mut heard = open.clock.now();
+    while listener.wants_more() {
+        match subscription.get_message() {
+            Ok(message) => {
+                heard = open.clock.now();
+                if let Ok(payload) = message.get_payload::<String>() {
+                    listener.message(&payload);
+                }
+            }
+            Err(error) if error.is_timeout() => heard = prove_alive(&mut subscription, open, heard, tick)?,
+            Err(error) => return Err(broken(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Pings a connection that has been silent for long; a dead one would look like a quiet one for ever.
+fn prove_alive(subscription: &mut PubSub<'_>, open: &Opener, heard: Moment, tick: Duration) -> Result<Moment, Fault> {
+    let now = open.clock.now();
+    if now.since(heard) < SILENCE {
+        return Ok(heard);
+    }
+    let broken = |error: RedisError| Fault::broken(error, false);
+    subscription.set_read_timeout(Some(open.limits.io)).map_err(broken)?;
+    subscription.ping::<Value>().map_err(broken)?;
+    subscription.set_read_timeout(Some(tick)).map_err(broken)?;
+    Ok(now)
+}
