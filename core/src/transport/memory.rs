@@ -29,9 +29,15 @@ const PASSED_OVER: usize = 256;
 pub(crate) struct MemoryServer {
     clock: Clock,
     keys: Mutex<HashMap<Box<str>, Keyspace>>,
-    channels: Mutex<HashMap<String, Arc<Monitor<VecDeque<Box<str>>>>>>,
+    channels: Mutex<HashMap<String, Arc<Channel>>>,
     shown: String,
 }
+
+/// Messages on their way to a subscriber.
+type Channel = Monitor<VecDeque<Box<str>>>;
+
+/// Whose turn it is: token and inbox.
+type Next = (Box<str>, Box<str>);
 
 /// All that is kept for one lock.
 #[derive(Default)]
@@ -212,7 +218,7 @@ impl Keyspace {
         request: &Release<'_>,
         now: Moment,
         subscribed: impl Fn(&str) -> bool,
-    ) -> (bool, Option<(Box<str>, Box<str>)>) {
+    ) -> (bool, Option<Next>) {
         let token = request.token.as_str();
         if let Some(life) = request.tombstone {
             self.tombstones.insert(token.into(), now.after(life));
@@ -225,12 +231,7 @@ impl Keyspace {
     }
 
     /// Gives the turn to the first live waiter: its token and inbox.
-    fn pass_turn(
-        &mut self,
-        turn: Duration,
-        now: Moment,
-        subscribed: impl Fn(&str) -> bool,
-    ) -> Option<(Box<str>, Box<str>)> {
+    fn pass_turn(&mut self, turn: Duration, now: Moment, subscribed: impl Fn(&str) -> bool) -> Option<Next> {
         for _ in 0..PASSED_OVER {
             let (_, token) = self.queue.pop_first()?;
             let inbox: Box<str> = self.waiters.remove(&token).map_or_else(|| NO_INBOX.into(), |(inbox, _)| inbox);
