@@ -118,6 +118,22 @@ impl MemoryServer {
     }
 }
 
+#[cfg(test)]
+impl MemoryServer {
+    /// `SET NX PX` of a plain client.
+    pub(crate) fn plain_set(&self, key: &Key, value: &str, ttl: Duration) {
+        let set = |keyspace: &mut Keyspace, now: Moment| {
+            keyspace.holder.get_or_insert(Expiring { value: Token::foreign(value), until: now.after(ttl) });
+        };
+        self.with(key, set);
+    }
+
+    /// `DEL` of a plain client.
+    pub(crate) fn plain_delete(&self, key: &Key) {
+        self.with(key, |keyspace, _| keyspace.holder = None);
+    }
+}
+
 fn micros(now: Moment) -> u64 {
     EPOCH_MICROS + now.nanos() / 1_000
 }

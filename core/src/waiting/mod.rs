@@ -1,6 +1,8 @@
 //! Waiting for a lock: one waiter's decisions (pure), and the waiters of a client that can be woken.
 
 mod cancel;
+#[cfg(test)]
+mod crossings;
 mod inbox;
 mod registry;
 mod waiter;
