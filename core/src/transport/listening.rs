@@ -45,6 +45,11 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
                 }
             }
             Err(error) if error.is_timeout() => heard = prove_alive(&mut subscription, open, heard, tick)?,
+            // A signal that has a handler, or a stop of the process and its end, interrupts a read that has a time
+            // limit, and the connection is as good as before.
+            Err(error) if error.is_io_error() && !error.is_connection_dropped() => {
+                heard = prove_alive(&mut subscription, open, Moment::from_nanos(0), tick)?;
+            }
             Err(error) => return Err(broken(error)),
         }
     }

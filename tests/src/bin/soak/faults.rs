@@ -1,0 +1,153 @@
+//! Starts the workers, and kills and stops them at random.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlatch_tests::Process;
+
+use crate::checker::Life;
+use crate::journal::{self, Nanos, now};
+use crate::worker::Orders;
+use crate::{TTL, TURN, WORKERS};
+
+/// Time from one fault to the next.
+const EVERY: Duration = Duration::from_millis(700);
+/// One fault in this many is a stop instead of a kill.
+const STOPS: u64 = 5;
+/// How long a process is stopped, in ms: always longer than the ttl.
+const STOPPED: std::ops::Range<u64> = 1_200..2_200;
+/// How long a worker may take to end once it is told to, with every thread still in need of the lock.
+const END_LIMIT: Duration = Duration::from_secs(8);
+
+/// All workers of a run.
+pub(crate) struct Crew<'a> {
+    url: String,
+    dir: &'a Path,
+    dice: fastrand::Rng,
+    running: Vec<Running>,
+    lives: Vec<(Life, PathBuf)>,
+    pub(crate) kills: usize,
+    pub(crate) stops: usize,
+}
+
+struct Running {
+    process: Process,
+    life: Life,
+    journal: PathBuf,
+    stopped: Option<(Nanos, Instant)>,
+}
+
+impl<'a> Crew<'a> {
+    pub(crate) fn start(url: String, dir: &'a Path, seed: u64) -> Crew<'a> {
+        let dice = fastrand::Rng::with_seed(seed);
+        let mut crew = Crew { url, dir, dice, running: Vec::new(), lives: Vec::new(), kills: 0, stops: 0 };
+        for worker in 0..WORKERS {
+            let started = crew.worker(worker);
+            crew.running.push(started);
+        }
+        crew
+    }
+
+    fn worker(&mut self, worker: usize) -> Running {
+        let number = self.lives.len() + self.running.len();
+        let journal = self.dir.join(format!("worker-{worker}-life-{number}.log"));
+        let orders = Orders { url: self.url.clone(), journal: journal.clone(), seed: self.dice.u64(..) };
+        let program = std::env::current_exe().expect("this program has a path");
+        let process = Process::start(program, std::iter::once("worker".to_owned()).chain(orders.words()));
+        Running { process, life: Life { worker, ..Life::default() }, journal, stopped: None }
+    }
+
+    /// Lets the workers work until `end`, without or with faults.
+    pub(crate) fn work_until(&mut self, end: Instant, faults: bool) {
+        let mut next_fault = Instant::now() + EVERY;
+        loop {
+            let resumes = self.running.iter().filter_map(|it| it.stopped.map(|(_, until)| until));
+            let next = resumes.min().unwrap_or(end).min(if faults { next_fault } else { end }).min(end);
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+            let now = Instant::now();
+            if now >= end {
+                break;
+            }
+            self.running
+                .iter_mut()
+                .filter(|it| it.stopped.is_some_and(|(_, until)| until <= now))
+                .for_each(Running::resume);
+            if faults && now >= next_fault {
+                self.fault();
+                next_fault += EVERY;
+            }
+        }
+        self.running.iter_mut().for_each(Running::resume);
+    }
+
+    fn fault(&mut self) {
+        let awake: Vec<usize> = (0..WORKERS).filter(|it| self.running[*it].stopped.is_none()).collect();
+        let Some(worker) = self.dice.choice(awake) else { return };
+        if self.dice.u64(..STOPS) == 0 {
+            let span = Duration::from_millis(self.dice.u64(STOPPED));
+            self.note(format_args!("stop worker {worker} for {span:?}"));
+            self.running[worker].stop(span);
+            self.stops += 1;
+        } else {
+            self.note(format_args!("kill worker {worker}"));
+            let next = self.worker(worker);
+            let mut killed = std::mem::replace(&mut self.running[worker], next);
+            killed.process.kill9();
+            // Read after the process is gone: until then it could rely on what it held.
+            killed.life.killed = Some(now());
+            self.lives.push((killed.life, killed.journal));
+            self.kills += 1;
+        }
+    }
+
+    /// Writes a fault down, for whoever reads the journals.
+    fn note(&self, what: std::fmt::Arguments<'_>) {
+        let file = File::options().append(true).create(true).open(self.dir.join("faults.log"));
+        let written = file.and_then(|mut file| writeln!(file, "{} {what}", now()));
+        written.expect("the directory of the journals is writable");
+    }
+
+    /// Tells the workers to end; how many had to be killed.
+    pub(crate) fn end(&mut self) -> usize {
+        self.running.iter_mut().for_each(|it| it.process.close_input());
+        let limit = Instant::now() + END_LIMIT;
+        let mut hanging = 0;
+        for mut it in self.running.drain(..) {
+            let status = it.process.wait_exit(limit.saturating_duration_since(Instant::now()));
+            if status.is_none_or(|status| !status.success()) {
+                hanging += 1;
+                eprintln!("soak: worker {} did not end: {status:?} {:?}", it.life.worker, it.process.error_lines());
+                it.process.kill9();
+                it.life.killed = Some(now());
+            }
+            self.lives.push((it.life, it.journal));
+        }
+        hanging
+    }
+
+    /// Every life with its journal, once all have ended.
+    pub(crate) fn lives(self) -> Vec<Life> {
+        let read = |(life, path): (Life, PathBuf)| Life { records: journal::read(&path), ..life };
+        self.lives.into_iter().map(read).collect()
+    }
+}
+
+impl Running {
+    fn stop(&mut self, span: Duration) {
+        self.stopped = Some((now(), Instant::now() + span));
+        self.process.pause();
+    }
+
+    fn resume(&mut self) {
+        if let Some((from, _)) = self.stopped.take() {
+            self.process.resume();
+            self.life.stops.push((from, now()));
+        }
+    }
+}
+
+/// How long keys of dead waiters and holders may stay.
+pub(crate) const SETTLED: Duration = TTL.saturating_add(TURN);

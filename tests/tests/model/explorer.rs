@@ -1,0 +1,82 @@
+//! All states that can be reached, breadth first.
+
+use super::clients::{Schedule, Step};
+use super::index::Index;
+use super::rules::{Rules, Violation};
+use super::state::State;
+
+/// A way to a broken promise.
+#[derive(Debug)]
+pub(crate) struct Counterexample {
+    pub(crate) violation: Violation,
+    pub(crate) steps: Vec<(Step, State)>,
+}
+
+/// What a run found out.
+#[derive(Debug)]
+pub(crate) struct Explored {
+    pub(crate) rules: Rules,
+    pub(crate) states: Vec<State>,
+    /// From where each state was reached first.
+    parents: Vec<u32>,
+    pub(crate) index: Index,
+    pub(crate) transitions: u64,
+}
+
+impl Explored {
+    /// Visits every state that can be reached; ends with the shortest way to a broken promise, if there is one.
+    pub(crate) fn new(rules: Rules) -> Result<Explored, Counterexample> {
+        let start = rules.start();
+        let mut explored =
+            Explored { rules, states: Vec::new(), parents: Vec::new(), index: Index::default(), transitions: 0 };
+        explored.add(start, 0);
+        let mut next = 0;
+        while next < explored.states.len() {
+            explored.expand(next)?;
+            next += 1;
+        }
+        Ok(explored)
+    }
+
+    fn expand(&mut self, at: usize) -> Result<(), Counterexample> {
+        let (rules, state) = (self.rules.clone(), self.states[at]);
+        let mut broken = None;
+        rules.steps(&state, Schedule::Any, |step, after, violation| {
+            self.transitions += 1;
+            match violation {
+                None => self.add(after, at as u32),
+                Some(violation) if broken.is_none() => broken = Some((violation, step, after)),
+                Some(_) => {}
+            }
+        });
+        let Some((violation, step, after)) = broken else { return Ok(()) };
+        let mut steps = self.way_to(at as u32);
+        steps.push((step, after));
+        Err(Counterexample { violation, steps })
+    }
+
+    fn add(&mut self, state: State, parent: u32) {
+        if self.index.insert(&state) {
+            self.states.push(state);
+            self.parents.push(parent);
+        }
+    }
+
+    /// The steps from the start to a state.
+    pub(crate) fn way_to(&self, mut at: u32) -> Vec<(Step, State)> {
+        let mut steps = Vec::new();
+        while at != 0 {
+            let (parent, after) = (self.parents[at as usize], self.states[at as usize]);
+            let mut found = None;
+            self.rules.steps(&self.states[parent as usize], Schedule::Any, |step, reached, _| {
+                if reached == after {
+                    found = Some(step);
+                }
+            });
+            steps.push((found.expect("a step leads from each state's parent to it"), after));
+            at = parent;
+        }
+        steps.reverse();
+        steps
+    }
+}

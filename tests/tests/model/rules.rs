@@ -1,0 +1,144 @@
+//! The bounds of a run, the faults that can be planted, and the promises that are checked.
+
+use super::state::{Budget, CLIENTS, Inbox, Owner, State};
+
+/// A mistake planted in the protocol or in a client's rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A holder counts its deadline from the reply instead of from the instant before the request was sent.
+    DeadlineFromReply,
+    /// A grant whose reply comes after its own deadline is handed to the caller.
+    LateGrantAccepted,
+    /// Release deletes the lock key whoever has it.
+    ReleaseWithoutTokenCheck,
+    /// Giving up leaves the waiter's turn as it is.
+    CancelKeepsTurn,
+    /// Giving up clears the waiter's turn and wakes nobody.
+    CancelDropsTurn,
+    /// Release sets no tombstone.
+    NoTombstone,
+    /// The write that changes nothing is a `DEL` of the tombstone.
+    ProbeDeletesTombstone,
+    /// Each poll joins the queue at its end.
+    ScoreNotKept,
+}
+
+/// A broken promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Violation {
+    /// Two clients believe that they have the lock.
+    TwoHolders,
+    /// A release deleted a key that was not its token's.
+    ForeignKeyDeleted,
+    /// A token was granted after its release.
+    GrantedAfterRelease,
+    /// A token that was given up or released is still the key's, the turn's, or in the queue.
+    LeftBehind,
+    /// A client was told that its token is given up while it was not.
+    AbandonedAlive,
+    /// A caller was handed a fence that is not higher than one handed out before.
+    FenceNotHigher,
+    /// A release freed the lock, a live waiter was in the queue, and nobody has the turn.
+    TurnNotPassed,
+    /// A release gave the turn to a waiter although one that had joined before was there.
+    Overtaken,
+    /// The releases of one token woke two waiters.
+    TwoPushes,
+    /// A turn stands while a token of ours has the key.
+    TurnBesideLease,
+    /// A live waiter waits for longer than the bound once everything runs in time.
+    WaitsTooLong,
+}
+
+/// A client's part in a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Role {
+    pub(crate) name: &'static str,
+    /// Clients of one process die and stop together.
+    pub(crate) process: u8,
+    /// The inbox of its process, if it has one.
+    pub(crate) inbox: Option<u8>,
+    /// Waits in the queue; otherwise it takes the first answer.
+    pub(crate) joins: bool,
+    /// May give up waiting.
+    pub(crate) cancels: bool,
+    /// May be killed, once the budget allows it.
+    pub(crate) dies: bool,
+    /// May be stopped for good when the longest waits are measured; in the exploration everyone may pause.
+    pub(crate) stops: bool,
+    /// Its requests may get no answer.
+    pub(crate) unanswered: bool,
+}
+
+/// A waiter with neither inbox nor special rights.
+pub(crate) const WAITER: Role = Role {
+    name: "",
+    process: 0,
+    inbox: None,
+    joins: true,
+    cancels: false,
+    dies: false,
+    stops: false,
+    unanswered: false,
+};
+
+/// What a run explores.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(crate) clients: [Role; CLIENTS],
+    /// The first client has the lock at the beginning; otherwise nobody has, or the plain client where there is one.
+    pub(crate) first_holds: bool,
+    pub(crate) ttl: u8,
+    pub(crate) turn: u8,
+    /// Inboxes are subscribed from the start; otherwise they open at the first contended wait.
+    pub(crate) inboxes_up: bool,
+    pub(crate) budget: Budget,
+    pub(crate) fault: Option<Fault>,
+}
+
+impl Rules {
+    /// The longest sleep after a busy answer: the poll interval, which grows with the rank where there is an inbox,
+    /// or for the first two ranks the time left that the server named.
+    pub(crate) fn sleep(&self, rank: u8, inbox: bool, left: u8) -> u8 {
+        let poll = if inbox { 1 + rank } else { 1 };
+        if rank <= 1 { poll.min(left) } else { poll }
+    }
+
+    pub(crate) fn start(&self) -> State {
+        let mut state = State { budget: self.budget, ..State::default() };
+        if self.first_holds {
+            (state.key, state.key_left) = (Owner::Token(0), self.ttl);
+            let holder = &mut state.clients[0];
+            (holder.phase, holder.deadline) = (super::state::Phase::Holding, self.ttl);
+        }
+        if self.inboxes_up {
+            for role in &self.clients {
+                if let Some(inbox) = role.inbox {
+                    state.inboxes[usize::from(inbox)] = Inbox { open: true, subscribed: true, up: true };
+                }
+            }
+        }
+        state.canonical()
+    }
+
+    /// The promises that every state keeps.
+    pub(crate) fn check(&self, state: &State) -> Option<Violation> {
+        use super::state::Phase;
+        let believers = state.clients.iter().filter(|client| client.believes()).count();
+        if believers + usize::from(state.key == Owner::Plain) > 1 {
+            return Some(Violation::TwoHolders);
+        }
+        for (index, client) in state.clients.iter().enumerate() {
+            let token = Owner::Token(index as u8);
+            let turn = state.turn.is_some_and(|turn| usize::from(turn.client) == index);
+            let traces = state.key == token || turn || state.queue[index].is_some();
+            if traces && (client.released || client.phase == Phase::Over) {
+                return Some(Violation::LeftBehind);
+            }
+        }
+        if state.turn.is_some() && matches!(state.key, Owner::Token(_)) {
+            return Some(Violation::TurnBesideLease);
+        }
+        None
+    }
+}

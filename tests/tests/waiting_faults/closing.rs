@@ -1,0 +1,96 @@
+//! The end of a client while others wait through it.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use redlatch::{Client, Error};
+use redlatch_tests::{Server, any_server, assert_eventually, thread_names};
+
+use crate::alone::alone;
+use crate::logs;
+use crate::support::{SECOND, await_inboxes, await_nothing_left, client, give_back, hold, ms, subscribers, timed};
+
+/// The library's threads, by the 15 bytes of their names that the kernel keeps. Without that of the connection pool,
+/// which r2d2 offers no way to wait for and which has nothing to do.
+fn library_threads() -> Vec<String> {
+    thread_names().into_iter().filter(|name| name.starts_with("redlatch") && name != "redlatch-pool").collect()
+}
+
+/// Waiters of all kinds in `client`; the outcome and the time of each.
+fn close_with_waiters(client: &Client, all_wait: impl FnOnce()) {
+    let (sender, ended) = mpsc::channel();
+    thread::scope(|scope| {
+        for n in 0..30 {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                let lock = client.lock("a").unwrap();
+                let outcome = match n % 3 {
+                    0 => lock.acquire().map(drop),
+                    1 => lock.try_acquire_for(60 * SECOND).map(drop),
+                    _ => client.lease("a", Default::default()).map(drop),
+                };
+                sender.send((outcome, Instant::now())).unwrap();
+            });
+        }
+        all_wait();
+        assert!(library_threads().contains(&"redlatch-inbox".to_owned()), "{:?}", library_threads());
+        let closed = Instant::now();
+        let ((), took) = timed(|| client.close());
+        assert!(took < 2 * SECOND, "close() took {took:?}");
+        for _ in 0..30 {
+            let (outcome, at) = ended.recv_timeout(5 * SECOND).expect("every waiter returns");
+            assert!(matches!(outcome, Err(Error::Closed { .. })), "{outcome:?}");
+            let late = at.saturating_duration_since(closed);
+            assert!(late <= ms(100), "a waiter returned {late:?} after close()");
+        }
+    });
+}
+
+// Fault 32
+#[test]
+fn close_left_waiters_asleep_or_threads_running() {
+    alone(concat!(module_path!(), "::close_left_waiters_asleep_or_threads_running"), || {
+        logs::record();
+        let Some(kind) = any_server() else { return };
+        let server = Server::start(kind);
+        // The holder renews nothing, so that every thread here is the waiters' client's.
+        let holder = redlatch::LockOptions::new().auto_renew(false);
+        let other = client(&server);
+        let lease = other.lease("a", holder).unwrap();
+        let before = library_threads();
+        let waiters = client(&server);
+        close_with_waiters(&waiters, || await_inboxes(&server, "a", 30));
+        assert_eq!(library_threads(), before, "joined when close() returns");
+        assert_eventually("the inbox is unsubscribed", SECOND, || subscribers(&server) == 0);
+        assert_eq!(waiters.stats().waiting_now, 0);
+        let left = other.inspect("a").unwrap().map(|info| info.waiters());
+        assert_eq!(left, Some(0), "nobody is left in the queue");
+        // A wait that begins afterwards starts nothing.
+        assert!(matches!(waiters.lock("a").unwrap().acquire(), Err(Error::Closed { .. })));
+        assert_eq!(library_threads(), before);
+        give_back(lease);
+        await_nothing_left(&server, "a");
+        let errors: Vec<_> = logs::all().into_iter().filter(|event| event.level == tracing::Level::ERROR).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+    });
+}
+
+// Fault 32, on the store of this process.
+#[test]
+fn close_left_waiters_of_memory_asleep() {
+    alone(concat!(module_path!(), "::close_left_waiters_of_memory_asleep"), || {
+        let holder = Client::open("memory://closing").unwrap();
+        let lease = hold(&holder, "a");
+        let before = library_threads();
+        let waiters = Client::open("memory://closing").unwrap();
+        close_with_waiters(&waiters, || {
+            let all = || holder.inspect("a").unwrap().is_some_and(|info| info.waiters() == 30);
+            assert_eventually("all wait", 5 * SECOND, all);
+            assert_eventually("the inbox is open", SECOND, || library_threads().contains(&"redlatch-inbox".to_owned()));
+        });
+        assert_eq!(library_threads(), before, "joined when close() returns");
+        assert_eq!(holder.inspect("a").unwrap().map(|info| info.waiters()), Some(0));
+        give_back(lease);
+    });
+}
