@@ -135,17 +135,17 @@ impl ClientBuilder {
     /// Checks every option. Opens nothing and starts nothing.
     ///
     /// # Errors
-    /// [`Config`](crate::Error::Config), naming the option and what it accepts.
+    /// [`Config`](Error::Config), naming the option and what it accepts.
     pub fn build(self) -> Result<Client> {
         if self.key_prefix.len() > options::MAX_PREFIX_BYTES {
             let expected = format!("at most {} bytes of UTF-8", options::MAX_PREFIX_BYTES);
-            return Err(crate::Error::config("key_prefix", format_args!("<{} bytes>", self.key_prefix.len()), expected));
+            return Err(Error::config("key_prefix", format_args!("<{} bytes>", self.key_prefix.len()), expected));
         }
         if let Some(label) = &self.label
             && (label.is_empty() || label.len() > options::MAX_LABEL_BYTES || !label.chars().all(plain))
         {
             let expected = format!("1 to {} ASCII letters, digits, '.', '_', '-', '/'", options::MAX_LABEL_BYTES);
-            return Err(crate::Error::config("label", format_args!("{label:?}"), expected));
+            return Err(Error::config("label", format_args!("{label:?}"), expected));
         }
         let limits = Limits {
             connect: CONNECT_TIMEOUT.check(self.connect_timeout)?,
@@ -161,7 +161,7 @@ impl ClientBuilder {
             }
             Target::Server(_) if self.clock.is_some() => {
                 let expected = "a memory:// URL: a real server keeps its own time";
-                return Err(crate::Error::config("manual_clock", "a manual clock", expected));
+                return Err(Error::config("manual_clock", "a manual clock", expected));
             }
             Target::Server(endpoint) => {
                 let clock = clock.clone();
