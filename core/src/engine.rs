@@ -188,26 +188,22 @@ impl Engine {
 }
 
 impl ThreadEnd for Engine {
+    /// Runs while the thread's local state is being torn down, perhaps that of the log already: logs nothing.
     fn thread_ended(&self, thread: u64) {
+        fork::detect();
         if self.is_inherited() {
             return;
         }
         for hold in self.holds.abandon(thread) {
             let grant = &hold.grant;
             self.counters.one(Count::Abandoned);
-            let (name, fence) = (&*grant.spec.name, grant.fence);
-            tracing::warn!(
-                lock = name,
-                fence,
-                "a thread ended without releasing a lock it held; it is released in the background"
-            );
             let live = grant.state.release().is_ok();
             self.keeper.forget(grant);
             if live {
                 let now = self.config.clock.now();
                 self.counters.held(now.since(grant.granted), grant.ttl());
                 let until = now.after(grant.ttl());
-                self.janitor.release(Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, now, until));
+                self.janitor.release(Job::of_ended_thread(grant, now, until));
             }
         }
     }

@@ -58,3 +58,9 @@ pub use fork::after_fork;
 pub use lock::{Guard, Lease, Lock, Released};
 pub use options::LockOptions;
 pub use token::Token;
+
+/// Runs the Rust code of the pages.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/operations.md")]
+struct Pages;

@@ -100,10 +100,8 @@ impl Lock {
     pub fn with_held<T>(&self, look: impl FnOnce(&Guard) -> T) -> Result<T> {
         let engine = self.client.engine();
         let Some(hold) = self.hold_of(engine) else { return Err(self.not_held(engine)) };
-        let guard = Guard::new(engine.clone(), hold);
-        let outcome = look(&guard);
-        guard.forget();
-        Ok(outcome)
+        let lent = Lent(Guard::new(engine.clone(), hold));
+        Ok(look(&lent.0))
     }
 
     /// Whether anyone has the lock now, by one round trip. Out of date as soon as it is returned.
@@ -147,6 +145,15 @@ impl Lock {
             None => "this thread has not acquired it, or has released it before".to_owned(),
         };
         engine.not_held(&self.spec.name, detail)
+    }
+}
+
+/// A guard that releases nothing, also when whoever looks at it panics.
+struct Lent(Guard);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.disarm();
     }
 }
 

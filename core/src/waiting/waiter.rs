@@ -153,9 +153,9 @@ impl Waiter {
     pub(crate) fn answered(&mut self, outcome: Exchange<Acquired>, now: Moment) {
         self.next = match outcome {
             Ok(answer) => {
-                self.outage = None;
+                let outage = self.outage.take().map(|(since, _)| since);
                 match answer.reply {
-                    Acquired::Granted { fence } => self.granted(fence, answer.sent, now),
+                    Acquired::Granted { fence } => self.granted(fence, answer.sent, now, outage),
                     Acquired::Busy { left, place } => Some(self.busy(left, place, now)),
                     Acquired::Abandoned => Some(Step::Done(Verdict::Abandoned)),
                 }
@@ -169,12 +169,15 @@ impl Waiter {
         self.next = Some(Step::Done(Verdict::Closed));
     }
 
-    fn granted(&mut self, fence: u64, sent: Moment, now: Moment) -> Option<Step> {
+    fn granted(&mut self, fence: u64, sent: Moment, now: Moment, outage: Option<Moment>) -> Option<Step> {
         if now < deadline(sent, self.timing.ttl) {
             return Some(Step::Done(Verdict::Granted { fence, sent }));
         }
-        // The reply took longer than the lease: whether the key is still ours only the server knows.
+        // The reply took longer than the lease: whether the key is still ours only the server knows. Nobody else
+        // is known to have it, so a wait that ends with this ends as unavailable.
         self.unanswered = true;
+        let fault = Fault::unreachable("the reply that granted it took longer than the ttl");
+        self.outage = Some((outage.unwrap_or(now), fault));
         None
     }
 
@@ -291,6 +294,16 @@ mod tests {
         assert!(waiter.is_unanswered());
         waiter.answered(granted(2_968), at(2_970));
         assert!(matches!(waiter.next(at(2_970)), Step::Done(Verdict::Granted { fence: 7, .. })));
+    }
+
+    #[test]
+    fn grants_that_always_arrive_too_late_are_unavailable_not_busy() {
+        let mut waiter = Waiter::new(Patience::Until(at(3_500)), TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(granted(0), at(3_000));
+        asks(&mut waiter, at(3_000));
+        waiter.answered(granted(0), at(3_500));
+        assert!(matches!(waiter.next(at(3_500)), Step::Done(Verdict::Unavailable(_))));
     }
 
     #[test]
