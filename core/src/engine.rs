@@ -114,14 +114,6 @@ impl Engine {
         if self.is_inherited() { Duration::ZERO } else { grant.state.remaining(self.config.clock.now()) }
     }
 
-    /// Whether the lease had been ended by its holder or by a loss.
-    pub(crate) fn lost_before(&self, grant: &Grant) -> Option<LostReason> {
-        match grant.state.view() {
-            View::Lost(reason) => Some(reason),
-            View::Live { .. } | View::Released => None,
-        }
-    }
-
     pub(crate) fn not_held(&self, name: &str, detail: impl Into<String>) -> Error {
         let thread = std::thread::current();
         let caller = match thread.name() {
@@ -178,6 +170,7 @@ impl Engine {
         self.waiters.close();
         self.keeper.lose_all(LostReason::Closed);
         self.shut_down();
+        self.transport.close();
     }
 
     fn shut_down(&self) {

@@ -30,7 +30,7 @@ fn table(introduction: &str) -> Table {
     let rows = rest.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with('|'));
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let [name, default, bounds, meaning] = cells[..] else { panic!("not four cells: {row}") };
+        let [name, default, bounds, meaning]: [&str; 4] = cells.try_into().expect("four cells");
         assert!(!meaning.is_empty(), "{row}");
         (name.trim_matches('`').to_owned(), (default.to_owned(), bounds.to_owned()))
     })

@@ -161,7 +161,7 @@ impl Drop for Lent {
 pub(super) fn leave(engine: &Engine, hold: &Arc<Hold<Grant>>) -> Result<Released> {
     match engine.holds.leave(hold) {
         Left::Last => releasing::release(engine, &hold.grant),
-        Left::Inner(count) => match engine.lost_before(&hold.grant) {
+        Left::Inner(count) => match engine.lost(&hold.grant) {
             Some(reason) => Err(hold.grant.lost_info(reason).into()),
             None => Ok(Released::StillHeld(count)),
         },

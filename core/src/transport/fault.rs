@@ -77,10 +77,13 @@ impl Fault {
 
     /// A connection that was made and came to nothing before it could be used.
     pub(crate) fn login(error: RedisError, address: &ConnectionAddr) -> Fault {
+        // A Redis server takes the beginning of TLS for the beginning of a command, and waits for its end.
+        let no_tls = error.is_timeout() || error.to_string().contains("corrupt message");
         let hint = match address {
-            _ if error.is_timeout() => "",
-            ConnectionAddr::Tcp(..) => "; if the server speaks TLS on this port, the URL begins with rediss://",
-            ConnectionAddr::TcpTls { .. } if error.to_string().contains("corrupt message") => {
+            ConnectionAddr::Tcp(..) if !error.is_timeout() => {
+                "; if the server speaks TLS on this port, the URL begins with rediss://"
+            }
+            ConnectionAddr::TcpTls { .. } if no_tls => {
                 "; if the server speaks no TLS on this port, the URL begins with redis://"
             }
             _ => "",

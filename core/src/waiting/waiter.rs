@@ -74,7 +74,8 @@ const RETRY_GAP: std::ops::Range<u64> = 50..250;
 /// Poll interval without a working inbox at rank 0; grows by a sixteenth a rank.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The least time that the first request of a wait gets for its answer, however short the wait.
+/// The least time that the first request of a wait gets for its answer, however short the wait; with less than this
+/// left, no other is sent.
 const FIRST_ANSWER: Duration = Duration::from_millis(10);
 
 /// A waiter between its first request and its verdict.
@@ -156,7 +157,7 @@ impl Waiter {
                 let outage = self.outage.take().map(|(since, _)| since);
                 match answer.reply {
                     Acquired::Granted { fence } => self.granted(fence, answer.sent, now, outage),
-                    Acquired::Busy { left, place } => Some(self.busy(left, place, now)),
+                    Acquired::Busy { left, place } => Some(self.busy(left, place, now, now.since(answer.sent))),
                     Acquired::Abandoned => Some(Step::Done(Verdict::Abandoned)),
                 }
             }
@@ -181,7 +182,7 @@ impl Waiter {
         None
     }
 
-    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, now: Moment) -> Step {
+    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, now: Moment, took: Duration) -> Step {
         self.busy_seen = true;
         self.place = place;
         if self.patience == Patience::Try {
@@ -193,7 +194,11 @@ impl Waiter {
             // A millisecond more, because the server rounds down.
             until = until.min(now.after(left + Duration::from_millis(1)));
         }
-        Step::Sleep { until: until.min(self.limit()) }
+        // A poll without time for its answer would make a server that answers look away.
+        if until.after(FIRST_ANSWER.max(took * 2)) > self.limit() {
+            until = self.limit();
+        }
+        Step::Sleep { until }
     }
 
     fn poll_interval(&self, rank: u64) -> Duration {
@@ -363,6 +368,30 @@ mod tests {
         waiter.answered(Err(silence()), at(99));
         assert_eq!(sleeps(&mut waiter, at(99)), at(100));
         assert!(matches!(waiter.next(at(100)), Step::Done(Verdict::Unavailable(_))));
+    }
+
+    #[test]
+    fn a_wait_on_a_busy_lock_is_not_unavailable_because_its_last_poll_has_no_time_for_an_answer() {
+        for answer in [1, 30] {
+            let mut waiter = Waiter::new(Patience::Until(at(1_000)), TIMING, at(0));
+            let mut now = at(0);
+            let verdict = loop {
+                let by = match waiter.next(now) {
+                    Step::Ask { by, .. } => by,
+                    Step::Sleep { until } => {
+                        now = until;
+                        continue;
+                    }
+                    Step::Done(verdict) => break verdict,
+                };
+                let sent = now;
+                now = now.after(Duration::from_millis(answer));
+                assert!(now <= by, "asked at {sent:?}");
+                let reply = Acquired::Busy { left: None, place: Some(Place { rank: 0, score: 1 }) };
+                waiter.answered(Ok(Answered { reply, sent }), now);
+            };
+            assert!(matches!(verdict, Verdict::TimedOut) && now == at(1_000), "{verdict:?} at {now:?}");
+        }
     }
 
     #[test]

@@ -5,15 +5,15 @@
 //!
 //! | command | answer |
 //! |---|---|
-//! | `open URL [label= key_prefix= pool_size= renewal_threads= connect_timeout_ms= io_timeout_ms= pool_timeout_ms= unavailable_after_ms= turn_ms=]` | `opened` |
-//! | `acquire NAME [ttl_ms= wait_ms= max_hold_ms= auto_renew=false as=lease panic_on_lost=true]` | `acquired` with `fence`, `token`, `remaining_ms`, or `busy` |
+//! | `open URL [OPTION=VALUE …]` | `opened` |
+//! | `acquire NAME [OPTION=VALUE …]` | `acquired` with `fence`, `token`, `remaining_ms`, or `busy` |
 //! | `try NAME […]` | as `acquire`, asking once |
-//! | `acquire_many PREFIX COUNT [ttl_ms= …]` | `acquired_many`, for leases named PREFIX0 and so on |
+//! | `acquire_many PREFIX COUNT […]` | `acquired_many`, for leases named PREFIX0 and so on |
 //! | `check NAME` | `checked` with `held`, `remaining_ms` and `lost`, a reason or `-` |
 //! | `renew NAME` | `renewed` with `remaining_ms` |
 //! | `release NAME` | `released` with `outcome` `released`, `still_held` or `unconfirmed` |
 //! | `drop NAME` | `dropped`: the guard or lease was dropped instead |
-//! | `load THREADS PREFIX [ttl_ms= …]` | `loaded`: threads acquire and release locks of their own, until `calm` |
+//! | `load THREADS PREFIX […]` | `loaded`: threads acquire and release locks of their own, until `calm` |
 //! | `calm` | `calmed` with `rounds` and `failures` |
 //! | `stats` | `stats` with every counter of the client |
 //! | `threads` | `threads` with the `count` and `names` of redlatch's own threads |
@@ -22,6 +22,9 @@
 //! | `fork [after_fork=true]; COMMAND; …` | the child's answers, with `child=PID`, then `child_exited` with `status` |
 //! | `end` | with `@THREAD` only: `ended`, the thread is gone and has released nothing |
 //! | `exit` | the process ends without dropping anything |
+//!
+//! Options of `open` are named as the setters of the client's builder, times with `_ms`. Those of a lock are `wait_ms`
+//! (without it an acquire has no limit), `ttl_ms`, `max_hold_ms`, `auto_renew=false`, `as=lease`, `panic_on_lost=true`.
 //!
 //! `@THREAD` before a command runs it on that thread, started when first named, whose answers have `thread=THREAD`.
 //! Errors are `error` with `kind`, `lost` and `text`. A lost lease is told by `lost` with `name`, `fence`, `reason`.

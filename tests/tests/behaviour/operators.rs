@@ -1,5 +1,6 @@
 //! Looking at locks, and stepping in.
 
+use std::sync::mpsc;
 use std::thread;
 
 use redlatch::{Error, LostReason};
@@ -74,10 +75,17 @@ fn force_gives_the_lock_to_the_next_waiter(store: &Store) {
     let (holder, client, operator) = (store.client(), store.client(), store.client());
     let guard = holder.lock("a").unwrap().acquire().unwrap();
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| client.lock("a").unwrap().acquire().unwrap().fence());
+        let (go_on, told) = mpsc::channel::<()>();
+        let client = &client;
+        let waiter = scope.spawn(move || {
+            let guard = client.lock("a").unwrap().acquire().unwrap();
+            told.recv().unwrap();
+            guard.fence()
+        });
         store.wait_for_waiters("a", 1);
         assert!(operator.force_release("a").unwrap());
         assert!(operator.lock("a").unwrap().try_acquire().unwrap().is_none(), "it is the waiter's turn");
+        go_on.send(()).unwrap();
         assert!(waiter.join().unwrap() > guard.fence());
     });
 }

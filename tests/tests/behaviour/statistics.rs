@@ -55,16 +55,16 @@ fn waits_are_counted_and_timed(store: &Store) {
     let theirs = other.lease("hot", ttl(5_000)).unwrap();
     let _more = other.lease("warm", ttl(5_000)).unwrap();
     for _ in 0..3 {
-        assert!(client.lock("hot").unwrap().try_acquire_for(ms(120)).unwrap().is_none());
+        assert!(client.lock("hot").unwrap().try_acquire_for(ms(200)).unwrap().is_none());
     }
-    assert!(client.lock("warm").unwrap().try_acquire_for(ms(120)).unwrap().is_none());
+    assert!(client.lock("warm").unwrap().try_acquire_for(ms(200)).unwrap().is_none());
     let stats = client.stats();
     assert_eq!((stats.timed_out, stats.busy, stats.acquired), (4, 0, 0));
     assert!(stats.polls >= 4, "each wait asks again: {}", stats.polls);
     assert_eq!(stats.wait_micros.count(), 4);
-    assert!(stats.wait_micros.quantile(0.0) >= 118_000, "{:?}", stats.wait_micros);
-    assert!(stats.wait_micros.max() < 1_000_000, "{:?}", stats.wait_micros);
-    assert_eq!(stats.wait_micros.count_at_most(100_000), 0);
+    assert!(stats.wait_micros.quantile(0.0) >= 198_000, "{:?}", stats.wait_micros);
+    assert!(stats.wait_micros.max() < 2_000_000, "{:?}", stats.wait_micros);
+    assert_eq!(stats.wait_micros.count_at_most(190_000), 0);
     let hottest: Vec<(&str, u64)> = stats.hottest.iter().map(|hot| (hot.name.as_str(), hot.waits)).collect();
     assert_eq!(hottest, [("hot", 3), ("warm", 1)]);
 
@@ -139,8 +139,8 @@ fn losses_are_counted_by_reason(store: &Store) {
     store.take_away("a");
     assert!(taken.renew().is_err());
     let _expired = client.lease("b", ttl(100).auto_renew(false)).unwrap();
-    let _limited = client.lease("c", ttl(100).max_hold(ms(100))).unwrap();
-    assert_eventually("two more are lost", SECOND, || client.stats().lost_total() == 3);
+    let _limited = client.lease("c", ttl(900).max_hold(ms(900))).unwrap();
+    assert_eventually("two more are lost", 3 * SECOND, || client.stats().lost_total() == 3);
     let _closed = client.lease("d", ttl(60_000)).unwrap();
     client.close();
     let stats = client.stats();

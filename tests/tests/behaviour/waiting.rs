@@ -1,8 +1,8 @@
 //! Waiting for a lock that someone has.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redlatch_tests::assert_eventually;
 
@@ -42,23 +42,25 @@ fn nobody_overtakes_the_waiter_whose_turn_it_is(store: &Store) {
     let overtaker = third.lock("a").unwrap();
     for _ in 0..5 {
         let guard = holder.lock("a").unwrap().acquire().unwrap();
+        let (go_on, told) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
+            let client = &client;
+            let waiter = scope.spawn(move || {
                 let guard = client.lock("a").unwrap().acquire().unwrap();
-                assert!(overtaker_fails(&overtaker), "held");
+                told.recv().unwrap();
                 drop(guard);
             });
             store.wait_for_waiters("a", 1);
             drop(guard);
-            assert!(overtaker_fails(&overtaker), "free, but it is the waiter's turn");
+            for _ in 0..3 {
+                let overtaken = overtaker.try_acquire().unwrap().is_some();
+                assert!(!overtaken, "free or not, it is the waiter's turn");
+            }
+            go_on.send(()).unwrap();
             waiter.join().unwrap();
         });
         assert!(overtaker.try_acquire().unwrap().is_some(), "nobody waits any more");
     }
-}
-
-fn overtaker_fails(lock: &redlatch::Lock) -> bool {
-    lock.try_acquire().unwrap().is_none()
 }
 
 fn waiters_are_served_in_the_order_they_came(store: &Store) {
@@ -84,7 +86,7 @@ fn waiters_are_served_in_the_order_they_came(store: &Store) {
 fn a_waiter_that_gives_up_leaves_no_place_and_no_turn(store: &Store) {
     let (holder, client) = (store.client(), store.client());
     let guard = holder.lock("a").unwrap().acquire().unwrap();
-    assert!(client.lock("a").unwrap().try_acquire_for(ms(80)).unwrap().is_none());
+    assert!(client.lock("a").unwrap().try_acquire_for(ms(150)).unwrap().is_none());
     assert_eq!(store.look("a").unwrap().waiters(), 0);
     drop(guard);
     drop(store.client().lock("a").unwrap().try_acquire().unwrap().expect("no turn of the one that gave up"));
@@ -169,5 +171,30 @@ fn a_wait_of_half_a_second_ends_within_fifty_milliseconds() {
         assert!(lock.try_acquire_until(until).unwrap().is_none());
         let late = Instant::now().duration_since(until);
         assert!(late <= ms(50), "{late:?}");
+    });
+}
+
+// A wait that ends while a request is under way has seen the lock busy a moment before.
+#[test]
+fn a_wait_that_ends_at_any_instant_of_a_poll_is_busy_not_unavailable() {
+    let _machine = machine_to_myself();
+    at_once(|store| {
+        let (holder, client) = (store.client(), store.client());
+        let _guard = holder.lock_with("a", ttl(60_000)).unwrap().acquire().unwrap();
+        thread::scope(|scope| {
+            for waiter in 0..5 {
+                let client = &client;
+                scope.spawn(move || {
+                    for round in 0..10 {
+                        // Polls come every 40 to 60 ms: these limits lie all around them.
+                        let wait = ms(80) + Duration::from_micros(700) * (10 * waiter + round);
+                        assert!(client.lock("a").unwrap().try_acquire_for(wait).unwrap().is_none());
+                    }
+                });
+            }
+        });
+        let stats = client.stats();
+        assert_eq!((stats.timed_out, stats.unavailable), (50, 0));
+        assert_eq!(store.look("a").unwrap().waiters(), 0);
     });
 }

@@ -47,7 +47,7 @@ fn steps<'scope>(server: &Server, client: &'scope Client, scope: &'scope Scope<'
     let guard = lock.acquire()?;
     guard.renew()?;
     // One joins the queue, and leaves it at the end of its time.
-    let short = Duration::from_millis(40);
+    let short = Duration::from_millis(250);
     let timed_out = client.try_lease_for(NAME, options.clone(), short)?.is_none() && client.stats().timed_out == 1;
     let left = client.inspect(NAME)?.is_some_and(|info| info.waiters() == 0);
     // Another stays, and has the turn after the release.

@@ -38,7 +38,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     let lines: Vec<&str> = text.lines().collect();
     let is_head = |at: usize| lines.get(at + 1).is_some_and(|next| next.starts_with("|---"));
     let rows = (0..lines.len()).filter(|at| lines[*at].starts_with("| ") && !is_head(*at));
-    rows.map(|at| lines[at].trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+    rows.map(|at| lines[at].trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
 /// The part of a page under a heading, up to the next one.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redlatch::{Client, Error, Released};
 use redlatch_tests::{Proxy, ReplyFault, Server, assert_eventually};
 
-use super::support::{fixed, key, ms, sibling, with_server};
+use super::support::{fixed, key, ms, pooled_client, sibling, with_server};
 
 const THREADS: usize = 12;
 const LIMIT: Duration = ms(60);
@@ -72,8 +72,7 @@ fn work(server: &Server, client: &Client, thread: usize, stop: &AtomicBool, gran
 fn no_caller_ever_reads_the_reply_of_another() {
     with_server(|server| {
         let proxy = Proxy::in_front_of(server);
-        let builder = Client::builder(&proxy.url()).pool_size(2);
-        let client = builder.connect_timeout(LIMIT).io_timeout(LIMIT).build().unwrap();
+        let client = pooled_client(&proxy.url(), LIMIT, 2);
         let (stop, grants) = (AtomicBool::new(false), AtomicU64::new(0));
         let mut random = Random(u64::from(std::process::id()) << 16 | 1);
         let seed = random.0;

@@ -8,7 +8,7 @@ use redlatch::{Client, LockOptions, Released};
 use redlatch_tests::{Proxy, Server, any_server, assert_eventually};
 
 use super::support::{
-    assert_nothing_left, client, connect, each_loaded_server, fixed, key, ms, timed, with_server,
+    assert_nothing_left, client, connect, each_loaded_server, fixed, key, ms, pooled_client, timed, with_server,
 };
 
 const LIMIT: Duration = ms(1_000);
@@ -58,7 +58,7 @@ fn assert_at_once(what: &str, mut before: impl FnMut(), mut call: impl FnMut()) 
 fn a_connection_that_ended_while_idle_costs_neither_an_error_nor_a_pause() {
     each_loaded_server(|server| {
         let proxy = Proxy::in_front_of(server);
-        let client = client(&proxy.url(), LIMIT);
+        let client = pooled_client(&proxy.url(), LIMIT, 8);
         let options = || fixed(LONG);
         for (what, end) in ENDS {
             let cut = || {
@@ -92,7 +92,7 @@ fn a_connection_that_ended_while_idle_costs_neither_an_error_nor_a_pause() {
 fn every_thread_gets_over_its_ended_connection_at_once() {
     with_server(|server| {
         let proxy = Proxy::in_front_of(server);
-        let client = client(&proxy.url(), LIMIT);
+        let client = pooled_client(&proxy.url(), LIMIT, 8);
         for (what, end) in ENDS {
             fill_pool(&proxy, &client, 8);
             end(server, &proxy);

@@ -1,6 +1,6 @@
 //! A server whose answers a test chooses, for what no real server does on demand.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,9 +16,6 @@ pub(crate) enum Answer {
     Send(Vec<u8>),
     /// These bytes, one by one, each after a pause.
     Drip(Vec<u8>, Duration),
-    /// These bytes, then the end of the connection.
-    Close(Vec<u8>),
-    Silence,
 }
 
 impl Answer {
@@ -49,7 +46,6 @@ type Answering = Box<dyn Fn(&[String]) -> Answer + Send + Sync>;
 struct Shared {
     answer: Answering,
     connections: Mutex<Vec<TcpStream>>,
-    accepted: AtomicUsize,
     scripts: AtomicUsize,
     stop: AtomicBool,
 }
@@ -69,7 +65,6 @@ impl FakeServer {
         let shared = Arc::new(Shared {
             answer: Box::new(answer),
             connections: Mutex::default(),
-            accepted: AtomicUsize::new(0),
             scripts: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
         });
@@ -81,7 +76,6 @@ impl FakeServer {
                     break;
                 }
                 let stream = stream.unwrap();
-                accepting.accepted.fetch_add(1, Ordering::AcqRel);
                 accepting.connections.lock().unwrap().push(stream.try_clone().unwrap());
                 let shared = accepting.clone();
                 serving.push(std::thread::spawn(move || shared.serve(stream)));
@@ -100,11 +94,6 @@ impl FakeServer {
 
     pub(crate) fn url(&self) -> String {
         format!("redis://{}/", self.address)
-    }
-
-    /// Connections accepted so far.
-    pub(crate) fn accepted(&self) -> usize {
-        self.shared.accepted.load(Ordering::Acquire)
     }
 
     /// Requests that ran a script so far.
@@ -138,14 +127,6 @@ impl Shared {
                     std::thread::sleep(pause);
                     writer.write_all(byte)
                 }),
-                Answer::Close(bytes) => {
-                    let _ = writer.write_all(&bytes);
-                    let _ = stream.shutdown(Shutdown::Write);
-                    // What the client still sends must not turn the end into a reset.
-                    let _ = writer.read_to_end(&mut Vec::new());
-                    return;
-                }
-                Answer::Silence => Ok(()),
             };
             if sent.is_err() {
                 return;

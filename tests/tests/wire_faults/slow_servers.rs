@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use redlatch::{Client, Error, Guard, Result};
-use redlatch_tests::Proxy;
+use redlatch_tests::{Proxy, assert_eventually};
 
 use super::fake::{Answer, FakeServer, GRANTED, RELEASED, is_script};
 use super::support::{
-    NOISE, assert_took, assert_unavailable, client, connect, fixed, ms, shown, timed, with_server,
+    NOISE, assert_took, assert_unavailable, client, connect, fixed, key, ms, pooled_client, shown, sibling, timed, with_server,
 };
 
 const LONG: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ fn an_acquire_without_a_limit_gives_up_when_the_outage_has_lasted_long_enough() 
 fn half_a_second_on_a_black_hole_takes_half_a_second() {
     with_server(|server| {
         let proxy = Proxy::in_front_of(server);
-        let client = Client::builder(&proxy.url()).pool_size(1).build().unwrap();
+        let client = client(&proxy.url(), ms(1_000));
         connect(&client);
         proxy.drop_all();
         // Over the open connection, then over one that cannot be opened.
@@ -85,6 +85,31 @@ fn a_late_reply_is_not_waited_for_beyond_the_callers_time() {
         assert_took(took, ms(800)..ms(800) + 2 * NOISE);
         proxy.pass();
         drop(guard);
+    });
+}
+
+#[test]
+fn a_wait_that_ends_while_a_poll_is_under_way_is_busy_and_not_unavailable() {
+    with_server(|server| {
+        let proxy = Proxy::in_front_of(server);
+        server.query::<()>(&["SET", &key("n"), "other", "PX", "30000"]);
+        let client = pooled_client(&proxy.url(), ms(1_000), 64);
+        // Of its polls every 50 ms or so, one in two is under way at any time.
+        proxy.delay_replies(ms(50));
+        std::thread::scope(|scope| {
+            let waiting = |n: u64| {
+                let lock = client.lock("n").unwrap();
+                move || lock.try_acquire_for(ms(300 + 5 * n)).map(|guard| guard.map(drop))
+            };
+            let waiters: Vec<_> = (0..20).map(|n| scope.spawn(waiting(n))).collect();
+            let results = waiters.into_iter().map(|waiter| waiter.join().unwrap());
+            let failed: Vec<Error> = results.filter_map(Result::err).collect();
+            assert!(failed.is_empty(), "{} of 20 waits: {:?}", failed.len(), failed.first());
+        });
+        proxy.pass();
+        assert_eventually("no place in the queue is left", ms(2_000), || !server.exists(&sibling("n", "queue")));
+        assert_eq!(server.get(&key("n")).as_deref(), Some("other"));
+        assert_eq!(client.stats().timed_out, 20);
     });
 }
 

@@ -12,7 +12,7 @@ const RELEASE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core
 const RENEW: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src/protocol/renew.lua"));
 
 /// What a loaded two-core machine adds to a call that answers at once.
-pub(crate) const NOISE: Duration = Duration::from_millis(100);
+pub(crate) const NOISE: Duration = Duration::from_millis(200);
 
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -76,9 +76,15 @@ pub(crate) fn each_loaded_server(body: impl Fn(&Server)) {
     });
 }
 
-/// A client whose connections and requests have the same limit.
+/// A client of one connection, so that a test knows which one a request takes; connecting and a request have the
+/// same limit.
 pub(crate) fn client(url: &str, limit: Duration) -> Client {
-    Client::builder(url).connect_timeout(limit).io_timeout(limit).build().unwrap()
+    pooled_client(url, limit, 1)
+}
+
+/// As [`client`], with more connections.
+pub(crate) fn pooled_client(url: &str, limit: Duration, size: u32) -> Client {
+    Client::builder(url).pool_size(size).connect_timeout(limit).io_timeout(limit).build().unwrap()
 }
 
 /// Options of a lease that sends nothing by itself.
@@ -86,7 +92,7 @@ pub(crate) fn fixed(ttl: Duration) -> LockOptions {
     LockOptions::new().ttl(ttl).auto_renew(false)
 }
 
-/// Opens a connection of the client's pool, so that a test times requests and not connecting.
+/// Opens the client's connection, so that a test times requests and not connecting.
 pub(crate) fn connect(client: &Client) {
     assert_eq!(client.inspect("opens-a-connection").unwrap(), None);
 }

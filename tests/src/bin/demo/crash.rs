@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlatch::Client;
-use redlatch_tests::{Process, eventually};
+use redlatch_tests::Process;
 
 use crate::Outcome;
 use crate::messages::{Event, GO};
@@ -73,37 +73,54 @@ impl Crash {
             if killed.elapsed() > LIMIT {
                 return Err(format!("{} workers still wait {LIMIT:?} after the kill", waiters.len()).into());
             }
-            let mut next = None;
-            for (index, (_, process)) in waiters.iter_mut().enumerate() {
-                if let Some(fence) = next_fence(process, Duration::ZERO)? {
-                    next = Some((index, fence));
-                    break;
+            match next_holder(&mut waiters)? {
+                Some((name, process, fence)) => {
+                    let gap = killed.elapsed();
+                    crash.handed_on(timeline, gap, &name, process, fence)?;
                 }
-            }
-            let Some((index, fence)) = next else {
-                thread::sleep(STEP);
-                continue;
-            };
-            let (name, mut process) = waiters.remove(index);
-            if crash.fences.len() == 1 {
-                crash.gap = killed.elapsed();
-                let text = format!("has the lock {:.2} s after the kill", crash.gap.as_secs_f64());
-                timeline.event(Tone::Good, &name, text);
-            } else {
-                timeline.event(Tone::Plain, &name, "has the lock next");
-            }
-            crash.fences.push(fence);
-            process.send(GO);
-            if !eventually(LIMIT, || process.try_expect(&Event::End.to_string(), Duration::ZERO).is_some()) {
-                return Err(format!("{name} did not end: {}", process.error_lines().join(" ")).into());
+                None => thread::sleep(STEP),
             }
         }
         Ok(crash)
     }
 
+    /// A waiter has the lock: notes it, and lets the worker release it and end.
+    fn handed_on(
+        &mut self,
+        timeline: &Timeline,
+        gap: Duration,
+        name: &str,
+        mut process: Process,
+        fence: u64,
+    ) -> Outcome<()> {
+        if self.fences.len() == 1 {
+            self.gap = gap;
+            timeline.event(Tone::Good, name, format!("has the lock {:.2} s after the kill", gap.as_secs_f64()));
+        } else {
+            timeline.event(Tone::Plain, name, "has the lock next");
+        }
+        self.fences.push(fence);
+        process.send(GO);
+        match process.try_expect(&Event::End.to_string(), LIMIT) {
+            Some(_) => Ok(()),
+            None => Err(format!("{name} did not end: {}", process.error_lines().join(" ")).into()),
+        }
+    }
+
     pub(crate) fn fences_grow(&self) -> bool {
         self.fences.is_sorted_by(|one, two| one < two)
     }
+}
+
+/// The waiter that has the lock now, out of the list, with its fence.
+fn next_holder(waiters: &mut Vec<(String, Process)>) -> Outcome<Option<(String, Process, u64)>> {
+    for index in 0..waiters.len() {
+        if let Some(fence) = next_fence(&mut waiters[index].1, Duration::ZERO)? {
+            let (name, process) = waiters.remove(index);
+            return Ok(Some((name, process, fence)));
+        }
+    }
+    Ok(None)
 }
 
 /// The fence of a worker that has the lock now; `None` when it has none within `wait`.

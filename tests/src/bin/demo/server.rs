@@ -101,7 +101,7 @@ impl DemoServer {
             match connect(&url).and_then(|mut connection| Ok((info(&mut connection, "process_id")?, connection))) {
                 Ok((pid, mut connection)) if pid.as_deref() == Some(process.pid().to_string().as_str()) => {
                     let version = version(&mut connection);
-                    let shown = format!("{version}, {}, on port {port} for this run only", binary.display());
+                    let shown = format!("{version}, {}, on port {port} for this run only", short(binary));
                     return Ok(DemoServer { url, shown, _own: Some(process) });
                 }
                 Ok(_) => return Err("another process answers on its port".into()),
@@ -118,6 +118,15 @@ pub(crate) fn connect(url: &str) -> redis::RedisResult<Connection> {
     connection.set_read_timeout(Some(LIMIT))?;
     connection.set_write_timeout(Some(LIMIT))?;
     Ok(connection)
+}
+
+/// The path, or only its last part where the whole would fill the line.
+fn short(binary: &Path) -> String {
+    let path = binary.display().to_string();
+    match binary.file_name() {
+        Some(name) if path.len() > 50 => name.to_string_lossy().into_owned(),
+        _ => path,
+    }
 }
 
 /// "Redis 7.0.15"; some managed servers tell nobody.

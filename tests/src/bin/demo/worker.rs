@@ -226,13 +226,13 @@ impl Worker {
             return Ok(false);
         }
         self.parent.tell_and_wait(&Event::Took { order, fence: Some(fence) })?;
-        if self.job.task == Task::Careful {
-            if let Err(lost) = guard.check() {
-                let Error::Lost(info) = lost else { return Err(lost.into()) };
-                release(guard)?;
-                self.parent.tell(&Event::Lost { order, reason: info.reason().as_str().to_owned() })?;
-                return Ok(true);
-            }
+        if self.job.task == Task::Careful
+            && let Err(lost) = guard.check()
+        {
+            let Error::Lost(info) = lost else { return Err(lost.into()) };
+            release(guard)?;
+            self.parent.tell(&Event::Lost { order, reason: info.reason().as_str().to_owned() })?;
+            return Ok(true);
         }
         let written = self.table.finish(order, Some(fence))?;
         let unlocked = release(guard)?;
