@@ -133,9 +133,17 @@ struct ManualState {
     now: u64,
     /// Library threads that are neither asleep nor ended.
     awake: usize,
-    sleepers: Vec<(u64, Moment)>,
+    sleepers: Vec<Sleep>,
     next_sleeper: u64,
     wakers: Vec<Weak<dyn Wake>>,
+}
+
+/// A thread that sleeps by a manual clock.
+struct Sleep {
+    id: u64,
+    /// Address of the monitor that it sleeps on.
+    monitor: usize,
+    until: Moment,
 }
 
 /// Something with sleepers that must look at the clock again.
@@ -158,11 +166,13 @@ impl ManualClock {
     /// Blocks for as long as that work takes; a step in which a callback blocks ends after 2 s.
     pub fn advance(&self, span: Duration) {
         let target = self.moment().after(span);
+        // Threads that have just begun, or were called for something new, have yet to say until when they sleep.
+        self.settle(self.moment());
         loop {
             let next = {
                 let mut state = self.state();
                 let now = Moment(state.now);
-                let due = state.sleepers.iter().map(|(_, until)| *until);
+                let due = state.sleepers.iter().map(|sleep| sleep.until);
                 let next = due.filter(|until| *until > now).min().unwrap_or(target).min(target);
                 state.now = next.0;
                 next
@@ -191,16 +201,16 @@ impl ManualClock {
     }
 
     fn settle(&self, now: Moment) {
-        let busy = |state: &mut ManualState| state.awake > 0 || state.sleepers.iter().any(|(_, until)| *until <= now);
+        let busy = |state: &mut ManualState| state.awake > 0 || state.sleepers.iter().any(|sleep| sleep.until <= now);
         let waited = self.inner.changed.wait_timeout_while(self.state(), Self::SETTLE, busy);
         drop(waited);
     }
 
-    fn sleep_begins(&self, until: Moment, background: bool) -> u64 {
+    fn sleep_begins(&self, monitor: usize, until: Moment, background: bool) -> u64 {
         let mut state = self.state();
         let id = state.next_sleeper;
         state.next_sleeper += 1;
-        state.sleepers.push((id, until));
+        state.sleepers.push(Sleep { id, monitor, until });
         state.awake -= usize::from(background);
         self.inner.changed.notify_all();
         id
@@ -208,9 +218,15 @@ impl ManualClock {
 
     fn sleep_ends(&self, id: u64, background: bool) {
         let mut state = self.state();
-        state.sleepers.retain(|(sleeper, _)| *sleeper != id);
+        state.sleepers.retain(|sleep| sleep.id != id);
         state.awake += usize::from(background);
         self.inner.changed.notify_all();
+    }
+
+    /// Makes all sleepers of a monitor due, so that time stands still until they have chosen anew.
+    fn called(&self, monitor: usize) {
+        let mut state = self.state();
+        state.sleepers.iter_mut().filter(|sleep| sleep.monitor == monitor).for_each(|sleep| sleep.until = Moment(0));
     }
 
     fn state(&self) -> MutexGuard<'_, ManualState> {
@@ -268,12 +284,28 @@ impl<T: Send + 'static> Monitor<T> {
         MonitorGuard { monitor: self, guard }
     }
 
+    /// Wakes one sleeper. The caller must not hold the lock.
     pub(crate) fn notify_one(&self) {
-        self.inner.condition.notify_one();
+        match &self.clock {
+            Clock::System => self.inner.condition.notify_one(),
+            Clock::Manual(_) => self.notify_all(),
+        }
     }
 
+    /// Wakes all sleepers. The caller must not hold the lock.
     pub(crate) fn notify_all(&self) {
-        self.inner.condition.notify_all();
+        if let Clock::Manual(manual) = &self.clock {
+            // With the lock, so that every sleeper that is marked also hears the call.
+            let _held = self.inner.value.lock().unwrap_or_else(PoisonError::into_inner);
+            manual.called(self.address());
+            self.inner.condition.notify_all();
+        } else {
+            self.inner.condition.notify_all();
+        }
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.inner).cast::<()>().addr()
     }
 }
 
@@ -304,7 +336,7 @@ impl<'a, T: Send + 'static> MonitorGuard<'a, T> {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
             Clock::Manual(manual) => {
-                let id = manual.sleep_begins(until, monitor.background);
+                let id = manual.sleep_begins(monitor.address(), until, monitor.background);
                 let guard = if manual.moment() >= until {
                     guard
                 } else {

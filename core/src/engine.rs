@@ -10,7 +10,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
 use crate::fork;
 use crate::holds::{HoldTable, ThreadEnd};
-use crate::lease::{Ended, Grant, LockSpec, View};
+use crate::lease::{Ended, Grant, LockSpec};
 use crate::renewal::{Janitor, Job, Keeper, KeeperOptions};
 use crate::token::Owner;
 use crate::transport::{Fault, FaultKind, Transport};
@@ -118,14 +118,6 @@ impl Engine {
         if self.is_inherited() { Duration::ZERO } else { grant.state.remaining(self.config.clock.now()) }
     }
 
-    /// Whether the lease had been ended by its holder or by a loss.
-    pub(crate) fn lost_before(&self, grant: &Grant) -> Option<LostReason> {
-        match grant.state.view() {
-            View::Lost(reason) => Some(reason),
-            View::Live { .. } | View::Released => None,
-        }
-    }
-
     pub(crate) fn not_held(&self, name: &str, detail: impl Into<String>) -> Error {
         let thread = std::thread::current();
         let caller = match thread.name() {
@@ -182,6 +174,7 @@ impl Engine {
         self.waiters.close();
         self.keeper.lose_all(LostReason::Closed);
         self.shut_down();
+        self.transport.close();
     }
 
     fn shut_down(&self) {
@@ -193,26 +186,22 @@ impl Engine {
 }
 
 impl ThreadEnd for Engine {
+    /// Runs while the thread's local state is being torn down, perhaps that of the log already: logs nothing.
     fn thread_ended(&self, thread: u64) {
+        fork::detect();
         if self.is_inherited() {
             return;
         }
         for hold in self.holds.abandon(thread) {
             let grant = &hold.grant;
             self.counters.one(Count::Abandoned);
-            let (name, fence) = (&*grant.spec.name, grant.fence);
-            tracing::warn!(
-                lock = name,
-                fence,
-                "a thread ended without releasing a lock it held; it is released in the background"
-            );
             let live = grant.state.release().is_ok();
             self.keeper.forget(grant);
             if live {
                 let now = self.config.clock.now();
                 self.counters.held(now.since(grant.granted), grant.ttl());
                 let until = now.after(grant.ttl());
-                self.janitor.release(Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, now, until));
+                self.janitor.release(Job::of_ended_thread(grant, now, until));
             }
         }
     }

@@ -60,3 +60,9 @@ pub use lock::{Guard, Lease, Lock, Released};
 pub use options::LockOptions;
 pub use token::Token;
 pub use waiting::CancelToken;
+
+/// Runs the Rust code of the pages.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/operations.md")]
+struct Pages;

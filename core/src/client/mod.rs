@@ -248,7 +248,7 @@ impl ClientInner {
         let began = clock.now();
         let by = began.after(engine.config.io_timeout);
         let mut outcome = engine.transport.inspect(key, by);
-        if matches!(&outcome, Err(fault) if fault.stale) {
+        while matches!(&outcome, Err(fault) if fault.stale) {
             outcome = engine.transport.inspect(key, by);
         }
         match outcome {

@@ -120,6 +120,11 @@ impl Guard {
     /// Keeps the hold without a guard: the thread has the lock until [`Lock::release`](crate::Lock::release), or
     /// until it ends.
     pub fn forget(mut self) {
+        self.disarm();
+    }
+
+    /// From here on dropping releases nothing.
+    pub(super) fn disarm(&mut self) {
         self.hold = None;
     }
 }

@@ -17,7 +17,8 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
     let by = began.after(engine.config.io_timeout);
     let request = [Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() }];
     let mut outcome = engine.transport.renew(&request, by);
-    if matches!(&outcome, Err(fault) if fault.stale) {
+    // Each retry empties a slot, so that they end, however many connections have ended while idle.
+    while matches!(&outcome, Err(fault) if fault.stale) {
         outcome = engine.transport.renew(&request, by);
     }
     let ended = match outcome {
@@ -29,6 +30,8 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
         }
         Err(fault) => {
             grant.renewal_failed(fault.unanswered);
+            // The lease may have ended meanwhile, which is what its holder has to know first.
+            engine.check(grant)?;
             return Err(engine.error("renew", &grant.spec, fault, clock.now().since(began)));
         }
     };

@@ -110,10 +110,8 @@ impl Lock {
     pub fn with_held<T>(&self, look: impl FnOnce(&Guard) -> T) -> Result<T> {
         let engine = self.client.engine();
         let Some(hold) = self.hold_of(engine) else { return Err(self.not_held(engine)) };
-        let guard = Guard::new(engine.clone(), hold);
-        let outcome = look(&guard);
-        guard.forget();
-        Ok(outcome)
+        let lent = Lent(Guard::new(engine.clone(), hold));
+        Ok(look(&lent.0))
     }
 
     /// Whether anyone has the lock now, by one round trip. Out of date as soon as it is returned.
@@ -160,11 +158,20 @@ impl Lock {
     }
 }
 
+/// A guard that releases nothing, also when whoever looks at it panics.
+struct Lent(Guard);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.disarm();
+    }
+}
+
 /// Gives up one level of a hold; the last one releases the lease.
 pub(super) fn leave(engine: &Engine, hold: &Arc<Hold<Grant>>) -> Result<Released> {
     match engine.holds.leave(hold) {
         Left::Last => releasing::release(engine, &hold.grant),
-        Left::Inner(count) => match engine.lost_before(&hold.grant) {
+        Left::Inner(count) => match engine.lost(&hold.grant) {
             Some(reason) => Err(hold.grant.lost_info(reason).into()),
             None => Ok(Released::StillHeld(count)),
         },

@@ -28,11 +28,19 @@ pub(crate) struct Job {
     not_before: Moment,
     /// When trying has no use any more.
     until: Moment,
+    /// The fence of a lease whose thread ended without releasing it: to be logged here, because the log's own
+    /// thread-local state may have ended before that thread's redlatch did.
+    abandoned: Option<u64>,
 }
 
 impl Job {
     pub(crate) fn new(spec: &Arc<LockSpec>, token: &Token, tombstone: bool, now: Moment, until: Moment) -> Job {
-        Job { spec: spec.clone(), token: token.clone(), tombstone, not_before: now, until }
+        Job { spec: spec.clone(), token: token.clone(), tombstone, not_before: now, until, abandoned: None }
+    }
+
+    pub(crate) fn of_ended_thread(grant: &Grant, now: Moment, until: Moment) -> Job {
+        let abandoned = Some(grant.fence);
+        Job { abandoned, ..Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, now, until) }
     }
 
     pub(crate) fn of_lost_lease(grant: &Grant, not_before: Moment, until: Moment) -> Job {
@@ -145,6 +153,13 @@ impl Janitor {
     fn attempt(&self, lane: &dyn Transport, mut job: Job) -> Option<Job> {
         let now = self.clock.now();
         let (name, tombstone) = (&*job.spec.name, job.tombstone.then(|| tombstone_life(job.spec.options.ttl)));
+        if let Some(fence) = job.abandoned.take() {
+            tracing::warn!(
+                lock = name,
+                fence,
+                "a thread ended without releasing a lock it held; it is released in the background"
+            );
+        }
         let request = Release { key: &job.spec.key, token: &job.token, tombstone, turn: self.turn };
         match lane.release(&request, now.after(self.io_timeout)) {
             Ok(_) => {

@@ -1,6 +1,6 @@
 //! Why an attempt failed, in the terms that decide what happens next.
 
-use redis::{ErrorKind, RedisError, ServerError};
+use redis::{ConnectionAddr, ErrorKind, RedisError, ServerError};
 
 use crate::error::Source;
 use crate::protocol::{Malformed, Role};
@@ -76,14 +76,31 @@ impl Fault {
                 None => FaultKind::Unreachable,
             },
         };
-        let detail = if error.is_timeout() { "no answer while connecting".to_owned() } else { error.to_string() };
+        let detail = if error.is_timeout() { "no answer while connecting".to_owned() } else { words(&error) };
         Fault { kind, detail, unanswered: false, stale: false, source: Some(Box::new(error)) }
+    }
+
+    /// A connection that was made and came to nothing before it could be used.
+    pub(crate) fn login(error: RedisError, address: &ConnectionAddr) -> Fault {
+        // A Redis server takes the beginning of TLS for the beginning of a command, and waits for its end.
+        let no_tls = error.is_timeout() || error.to_string().contains("corrupt message");
+        let hint = match address {
+            ConnectionAddr::Tcp(..) if !error.is_timeout() => {
+                "; if the server speaks TLS on this port, the URL begins with rediss://"
+            }
+            ConnectionAddr::TcpTls { .. } if no_tls => {
+                "; if the server speaks no TLS on this port, the URL begins with redis://"
+            }
+            _ => "",
+        };
+        let fault = Fault::connecting(error);
+        Fault { detail: format!("{}{hint}", fault.detail), ..fault }
     }
 
     /// A connection that broke after the request may have left.
     pub(crate) fn broken(error: RedisError, reused: bool) -> Fault {
         let stale = reused && error.is_connection_dropped();
-        let detail = if error.is_timeout() { "no reply in time".to_owned() } else { error.to_string() };
+        let detail = if error.is_timeout() { "no reply in time".to_owned() } else { words(&error) };
         Fault { kind: FaultKind::Unreachable, detail, unanswered: true, stale, source: Some(Box::new(error)) }
     }
 
@@ -101,7 +118,17 @@ impl Fault {
     }
 }
 
-/// Before Redis 7 an error inside a script arrives as `ERR`, with its own code somewhere in the text.
+/// The error in words for people.
+fn words(error: &RedisError) -> String {
+    match error.kind() {
+        // The parser's own words are lines of byte values.
+        ErrorKind::Parse => "the answer is no Redis protocol".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Before Redis 7 an error inside a script arrives as `ERR`, or as `@user_script:` when the script passes it on,
+/// with its own code somewhere in the text.
 fn kind_of(code: &str, details: &str) -> FaultKind {
     if code == "KEYTYPE" {
         return match Role::parse(details.trim()) {
@@ -113,7 +140,16 @@ fn kind_of(code: &str, details: &str) -> FaultKind {
         let mut words = details.split([' ', '-', ':']).filter(|word| word.len() > 2);
         words.find(|word| class_of(word).is_some()).and_then(class_of)
     };
-    class_of(code).or_else(|| if code == "ERR" { inner() } else { None }).unwrap_or_else(|| {
+    // A client without credentials may not even send a request of more than ten words.
+    if details.contains("unauthenticated") {
+        return FaultKind::Authentication;
+    }
+    // Whatever the request was, this is the answer, and it passes.
+    if details.contains("max number of clients") {
+        return FaultKind::Refusing;
+    }
+    let wrapped = code == "ERR" || code.starts_with('@');
+    class_of(code).or_else(|| if wrapped { inner() } else { None }).unwrap_or_else(|| {
         // The wording of an access denial inside a script, before and since 7.0.
         let denied = ["can't access at least one of the keys", "can't run this command", "has no permissions"];
         if denied.iter().any(|words| details.contains(words)) { FaultKind::Permission } else { FaultKind::Incompatible }
@@ -140,6 +176,15 @@ mod tests {
         let wrapped =
             "Error running script (call to f_abc): @user_script:7: @user_script: 7: -READONLY You can't write";
         assert_eq!(kind_of("ERR", wrapped), FaultKind::Refusing);
+        let passed_on = "10: -READONLY You can't write against a read only replica.";
+        assert_eq!(kind_of("@user_script:", passed_on), FaultKind::Refusing);
+    }
+
+    #[test]
+    fn missing_credentials_are_recognized_where_the_request_is_too_long_to_be_refused_by_name() {
+        assert_eq!(kind_of("NOAUTH", "Authentication required."), FaultKind::Authentication);
+        let text = "Protocol error: unauthenticated multibulk length";
+        assert_eq!(kind_of("ERR", text), FaultKind::Authentication);
     }
 
     #[test]

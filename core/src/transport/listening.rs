@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{ProtocolVersion, PubSub, RedisError, Value};
+use redis::{PubSub, RedisError, Value};
 
 use crate::clock::Moment;
 
@@ -17,10 +17,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// See [`Transport::listen`](super::Transport::listen).
 pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
-    // In RESP2 a subscriber reads nothing but messages and replies to what it sent.
-    let login = open.endpoint.login.clone().set_protocol(ProtocolVersion::RESP2);
     let by = open.clock.now().after(open.limits.connect);
-    let mut connection = open.connect(login, by)?;
+    let mut connection = open.connect(by)?;
     let broken = |error: RedisError| Fault::broken(error, false);
     connection.set_read_timeout(Some(open.limits.io)).map_err(broken)?;
     connection.set_write_timeout(Some(open.limits.io)).map_err(broken)?;

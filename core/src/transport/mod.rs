@@ -47,6 +47,8 @@ pub(crate) trait Transport: Send + Sync + fmt::Debug {
     fn nudge(&self, channel: &str);
     /// The same server over a connection of the caller's own, which shares nothing with the pool.
     fn dedicated(&self) -> Box<dyn Transport>;
+    /// Gives back what the transport keeps for its callers; calls after that are slower, not refused.
+    fn close(&self) {}
     /// The server for error texts, without credentials.
     fn server(&self) -> &str;
 }

@@ -1,7 +1,7 @@
 //! One server, over a pool of slots or over one slot of its own.
 
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redis::Value;
@@ -25,10 +25,17 @@ pub(crate) struct Single {
 }
 
 enum Slots {
-    /// Shared by callers; made at the first use, because r2d2 starts a thread for it.
-    Pool { size: u32, pool: OnceLock<r2d2::Pool<SlotManager>> },
+    /// Shared by callers.
+    Pool { size: u32, pool: Mutex<Pool> },
     /// One thread's own.
     Own(Mutex<Slot>),
+}
+
+/// r2d2 runs a thread for each pool, from its first use until it is dropped.
+enum Pool {
+    Unused,
+    Open(r2d2::Pool<SlotManager>),
+    Closed,
 }
 
 impl std::fmt::Debug for Slots {
@@ -65,7 +72,7 @@ impl r2d2::ManageConnection for SlotManager {
 impl Single {
     /// A server behind a pool of `size` slots. Opens nothing and starts no thread.
     pub(crate) fn pooled(opener: Opener, size: u32) -> Single {
-        Single { opener: Arc::new(opener), slots: Slots::Pool { size, pool: OnceLock::new() } }
+        Single { opener: Arc::new(opener), slots: Slots::Pool { size, pool: Mutex::new(Pool::Unused) } }
     }
 
     fn pool(size: u32) -> r2d2::Pool<SlotManager> {
@@ -91,7 +98,20 @@ impl Single {
     fn with_slot<T>(&self, by: Moment, work: impl FnOnce(&mut Slot) -> Exchange<T>) -> Exchange<T> {
         let pool = match &self.slots {
             Slots::Own(slot) => return work(&mut slot.lock()),
-            Slots::Pool { size, pool } => pool.get_or_init(|| Single::pool(*size)),
+            Slots::Pool { size, pool } => {
+                let mut pool = pool.lock();
+                if let Pool::Unused = *pool {
+                    *pool = Pool::Open(Single::pool(*size));
+                }
+                match &*pool {
+                    Pool::Open(pool) => pool.clone(),
+                    // A waiter that leaves its place while the client closes.
+                    _ => {
+                        drop(pool);
+                        return work(&mut Slot::empty());
+                    }
+                }
+            }
         };
         let limits = &self.opener.limits;
         let left = by.since(self.opener.clock.now());
@@ -197,6 +217,12 @@ impl Transport for Single {
 
     fn dedicated(&self) -> Box<dyn Transport> {
         Box::new(Single { opener: self.opener.clone(), slots: Slots::Own(Mutex::new(Slot::empty())) })
+    }
+
+    fn close(&self) {
+        if let Slots::Pool { pool, .. } = &self.slots {
+            *pool.lock() = Pool::Closed;
+        }
     }
 
     fn server(&self) -> &str {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redis::{
-    Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisConnectionInfo, RedisError, Value,
-    io::tcp::TcpSettings,
+    Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisConnectionInfo, RedisError,
+    Value, io::tcp::TcpSettings,
 };
 
 use crate::clock::{Clock, Moment};
@@ -40,7 +40,7 @@ impl Slot {
             None => {
                 self.timeout = Duration::ZERO;
                 let by = by.min(open.clock.now().after(open.limits.connect));
-                open.connect(open.endpoint.login.clone(), by)?
+                open.connect(by)?
             }
         };
         let sent = open.clock.now();
@@ -95,8 +95,8 @@ impl Slot {
 }
 
 impl Opener {
-    /// Opens a connection that is logged in as `login`, by `by`. Its timeouts are unset.
-    pub(crate) fn connect(&self, login: RedisConnectionInfo, by: Moment) -> Result<Connection, Fault> {
+    /// Opens a connection and logs in, by `by`. Its timeouts are unset.
+    pub(crate) fn connect(&self, by: Moment) -> Result<Connection, Fault> {
         let left = || by.since(self.clock.now());
         // A host name behind TLS stays a name, which the certificate must match; it is looked up here all
         // the same, because the lookup inside the connect has no limit and an answer makes it quick.
@@ -117,21 +117,82 @@ impl Opener {
             if left.is_zero() {
                 break;
             }
-            let info = connection_info(address, login.clone()).map_err(Fault::connecting)?;
-            match redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left)) {
+            let info = connection_info(address).map_err(Fault::connecting)?;
+            let opened = redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left));
+            match opened.map_err(Fault::connecting).and_then(|connection| log_in(connection, self, by)) {
                 Ok(connection) => return Ok(connection),
-                Err(error) => last = Fault::connecting(error),
+                Err(fault) if !fault.is_retryable() => return Err(fault),
+                Err(fault) => last = fault,
             }
         }
         Err(last)
     }
 }
 
-fn connection_info(address: ConnectionAddr, login: RedisConnectionInfo) -> Result<ConnectionInfo, RedisError> {
+/// A step of the login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Authenticate,
+    ChooseDatabase,
+    /// For `CLIENT LIST`; servers that do not know it, or forbid it, serve locks all the same.
+    TellName,
+}
+
+/// Logs in by `by`, with one request.
+///
+/// Not left to `redis`, which waits its whole limit for each reply and drops the server's words and error codes.
+fn log_in(mut connection: Connection, open: &Opener, by: Moment) -> Result<Connection, Fault> {
+    let failed = |error| Fault::login(error, &open.endpoint.address);
+    let limit = |connection: &Connection| {
+        // Zero is no limit but an error.
+        let left = by.since(open.clock.now()).max(Duration::from_micros(1));
+        connection.set_read_timeout(Some(left)).and_then(|()| connection.set_write_timeout(Some(left)))
+    };
+    let steps = login_steps(&open.endpoint.login);
+    let request: Vec<u8> = steps.iter().flat_map(|(_, command)| command.get_packed_command()).collect();
+    limit(&connection).and_then(|()| connection.send_packed_command(&request)).map_err(failed)?;
+    for (step, _) in steps {
+        let reply = limit(&connection).and_then(|()| connection.recv_response()).map_err(failed)?;
+        let Value::ServerError(error) = reply else { continue };
+        let fault = Fault::answered(&error);
+        match (step, fault.kind) {
+            (Step::TellName, FaultKind::Incompatible | FaultKind::Permission) => {}
+            (Step::Authenticate, FaultKind::Incompatible) => {
+                return Err(Fault { kind: FaultKind::Authentication, ..fault });
+            }
+            _ => return Err(fault),
+        }
+    }
+    Ok(connection)
+}
+
+fn login_steps(login: &RedisConnectionInfo) -> Vec<(Step, Cmd)> {
+    let mut steps = Vec::new();
+    if let Some(password) = login.password() {
+        let mut command = redis::cmd("AUTH");
+        command.arg(login.username()).arg(password);
+        steps.push((Step::Authenticate, command));
+    }
+    if login.db() != 0 {
+        let mut command = redis::cmd("SELECT");
+        command.arg(login.db());
+        steps.push((Step::ChooseDatabase, command));
+    }
+    for (what, word) in [("LIB-NAME", login.lib_name()), ("LIB-VER", login.lib_ver())] {
+        let mut command = redis::cmd("CLIENT");
+        command.arg("SETINFO").arg(what).arg(word.unwrap_or_default());
+        steps.push((Step::TellName, command));
+    }
+    steps
+}
+
+/// How to open the socket, and nothing more: without login there is nothing to send.
+fn connection_info(address: ConnectionAddr) -> Result<ConnectionInfo, RedisError> {
     if !address.is_supported() {
         return Err((ErrorKind::InvalidClientConfig, "this kind of address is not supported here").into());
     }
     let info = address.into_connection_info()?;
     let tcp = TcpSettings::default().set_nodelay(true);
+    let login = RedisConnectionInfo::default().set_skip_set_lib_name();
     Ok(info.set_tcp_settings(tcp).set_redis_settings(login))
 }

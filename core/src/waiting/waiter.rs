@@ -85,7 +85,8 @@ const POLL_WITH_INBOX: Duration = Duration::from_millis(200);
 /// The longest poll interval.
 const LONGEST_POLL: Duration = Duration::from_secs(30);
 
-/// The least time that the first request of a wait gets for its answer, however short the wait.
+/// The least time that the first request of a wait gets for its answer, however short the wait; with less than this
+/// left, no other is sent.
 const FIRST_ANSWER: Duration = Duration::from_millis(10);
 
 /// A waiter between its first request and its verdict.
@@ -159,10 +160,10 @@ impl Waiter {
     pub(crate) fn answered(&mut self, outcome: Exchange<Acquired>, inbox: bool, now: Moment) {
         self.next = match outcome {
             Ok(answer) => {
-                self.outage = None;
+                let outage = self.outage.take().map(|(since, _)| since);
                 match answer.reply {
-                    Acquired::Granted { fence } => self.granted(fence, answer.sent, now),
-                    Acquired::Busy { left, place } => Some(self.busy(left, place, inbox, now)),
+                    Acquired::Granted { fence } => self.granted(fence, answer.sent, now, outage),
+                    Acquired::Busy { left, place } => Some(self.busy(left, place, inbox, now, now.since(answer.sent))),
                     Acquired::Abandoned => Some(Step::Done(Verdict::Abandoned)),
                 }
             }
@@ -192,16 +193,19 @@ impl Waiter {
         }
     }
 
-    fn granted(&mut self, fence: u64, sent: Moment, now: Moment) -> Option<Step> {
+    fn granted(&mut self, fence: u64, sent: Moment, now: Moment, outage: Option<Moment>) -> Option<Step> {
         if now < deadline(sent, self.timing.ttl) {
             return Some(Step::Done(Verdict::Granted { fence, sent }));
         }
-        // The reply took longer than the lease: whether the key is still ours only the server knows.
+        // The reply took longer than the lease: whether the key is still ours only the server knows. Nobody else
+        // is known to have it, so a wait that ends with this ends as unavailable.
         self.unanswered = true;
+        let fault = Fault::unreachable("the reply that granted it took longer than the ttl");
+        self.outage = Some((outage.unwrap_or(now), fault));
         None
     }
 
-    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, inbox: bool, now: Moment) -> Step {
+    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, inbox: bool, now: Moment, took: Duration) -> Step {
         self.busy_seen = true;
         self.place = place;
         if self.patience == Patience::Try {
@@ -213,7 +217,11 @@ impl Waiter {
             // A millisecond more, because the server rounds down.
             until = until.min(now.after(left + Duration::from_millis(1)));
         }
-        Step::Sleep { until: until.min(self.limit()) }
+        // A poll without time for its answer would make a server that answers look away.
+        if until.after(FIRST_ANSWER.max(took * 2)) > self.limit() {
+            until = self.limit();
+        }
+        Step::Sleep { until }
     }
 
     fn poll_interval(&self, rank: u64, inbox: bool) -> Duration {
@@ -320,6 +328,16 @@ mod tests {
     }
 
     #[test]
+    fn grants_that_always_arrive_too_late_are_unavailable_not_busy() {
+        let mut waiter = Waiter::new(Patience::Until(at(3_500)), TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(granted(0), false, at(3_000));
+        asks(&mut waiter, at(3_000));
+        waiter.answered(granted(0), false, at(3_500));
+        assert!(matches!(waiter.next(at(3_500)), Step::Done(Verdict::Unavailable(_))));
+    }
+
+    #[test]
     fn a_try_is_busy_at_once_and_joins_no_queue() {
         let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
         assert!(matches!(waiter.next(at(0)), Step::Ask { join: false, .. }));
@@ -376,6 +394,30 @@ mod tests {
         waiter.answered(Err(silence()), false, at(99));
         assert_eq!(sleeps(&mut waiter, at(99)), at(100));
         assert!(matches!(waiter.next(at(100)), Step::Done(Verdict::Unavailable(_))));
+    }
+
+    #[test]
+    fn a_wait_on_a_busy_lock_is_not_unavailable_because_its_last_poll_has_no_time_for_an_answer() {
+        for answer in [1, 30] {
+            let mut waiter = Waiter::new(Patience::Until(at(1_000)), TIMING, at(0));
+            let mut now = at(0);
+            let verdict = loop {
+                let by = match waiter.next(now) {
+                    Step::Ask { by, .. } => by,
+                    Step::Sleep { until } => {
+                        now = until;
+                        continue;
+                    }
+                    Step::Done(verdict) => break verdict,
+                };
+                let sent = now;
+                now = now.after(Duration::from_millis(answer));
+                assert!(now <= by, "asked at {sent:?}");
+                let reply = Acquired::Busy { left: None, place: Some(Place { rank: 0, score: 1 }) };
+                waiter.answered(Ok(Answered { reply, sent }), false, now);
+            };
+            assert!(matches!(verdict, Verdict::TimedOut) && now == at(1_000), "{verdict:?} at {now:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,96 @@
+//! Benchmark of the Rust core against one private server: the costs that the specification limits, measured
+//! side by side in one run.
+//!
+//! | section | compares | with |
+//! |---|---|---|
+//! | pair | uncontended acquire + release | the same two scripts sent bare; `SET NX PX` + compare-and-delete; two PINGs |
+//! | re-entry | a nested acquire + release | one read of `CLOCK_BOOTTIME` |
+//! | memory | live heap bytes of the client for each held lease | 1 KiB |
+//! | leases | threads, losses and renewing commands of 10,000 leases | the limits of the specification |
+//! | outage | first acquire after the server was away | 1 s |
+//!
+//! The server runs on one core and everything else on another. What is compared takes turns in short blocks, so
+//! that a slow phase of the machine hits all of it. Each limited value ends as a line
+//! `RATIO <name> <value> <limit> <ok|over>`, and the exit status is 1 when one is over.
+//!
+//! `--quick` stays below a minute; `--report-only` exits with 0 whatever the values are; `--only SECTION` runs one
+//! section.
+
+#![forbid(unsafe_code)]
+
+mod bare;
+mod leases;
+mod memory;
+mod outage;
+mod pair;
+mod placement;
+mod reentry;
+mod report;
+mod samples;
+
+use std::process::ExitCode;
+
+use redlatch_tests::{Server, any_server};
+
+use placement::Placement;
+use report::Report;
+
+/// The parts of a run, in their order. The outage comes last, because it restarts the server.
+const SECTIONS: [&str; 5] = ["pair", "re-entry", "memory", "leases", "outage"];
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    quick: bool,
+}
+
+impl Extent {
+    fn pick<T>(self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+fn main() -> ExitCode {
+    let (mut quick, mut report_only, mut only) = (false, false, None);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => quick = true,
+            "--report-only" => report_only = true,
+            "--only" => only = arguments.next().filter(|section| SECTIONS.contains(&section.as_str())),
+            _ => only = None,
+        }
+        if !matches!(argument.as_str(), "--quick" | "--report-only") && only.is_none() {
+            eprintln!("usage: bench [--quick] [--report-only] [--only {}]", SECTIONS.join("|"));
+            return ExitCode::from(2);
+        }
+    }
+    let wanted = |section: &str| only.as_deref().is_none_or(|only| only == section);
+    let Some(kind) = any_server() else {
+        eprintln!("bench: no server is installed; `make setup` installs one");
+        return ExitCode::from(2);
+    };
+    let extent = Extent { quick };
+    // The server starts before this process is pinned: what it starts inherits the pin.
+    let server = Server::start(kind);
+    let placement = Placement::choose();
+    placement.pin_client();
+    placement.pin_server(server.pid());
+
+    let mut report = Report::new(&server, placement, quick);
+    for section in SECTIONS.into_iter().filter(|section| wanted(section)) {
+        match section {
+            "pair" => pair::run(&server, extent, &mut report),
+            "re-entry" => reentry::run(&server, extent, &mut report),
+            "memory" => memory::run(&server, extent, &mut report),
+            "leases" => leases::run(&server, &mut report),
+            _ => outage::run(&server, placement, extent, &mut report),
+        }
+    }
+    report.print();
+    match report.write() {
+        Ok(path) => println!("\nwritten to {}", path.display()),
+        Err(error) => eprintln!("bench: the JSON report could not be written: {error}"),
+    }
+    if report.any_over() && !report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

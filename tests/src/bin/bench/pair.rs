@@ -1,0 +1,117 @@
+//! An uncontended acquire and release of one thread.
+
+use std::cell::RefCell;
+use std::fs;
+use std::time::Instant;
+
+use redlatch::{Client, Lock, Released};
+use redlatch_tests::{Monitor, Server};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::Extent;
+use crate::bare::Bare;
+use crate::report::{Limit, Report, Unit};
+use crate::samples::{Spread, in_turns, nanos};
+
+/// Pairs in a block, of which the median counts.
+const CALLS: usize = 50;
+/// Pairs whose commands are counted.
+const COUNTED: usize = 200;
+
+pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
+    let client = Client::open(&server.url()).expect("the URL is valid");
+    let lock = client.lock("bench:uncontended").expect("the name is valid");
+    // Opens the connection, loads the scripts, starts the threads.
+    pair(&lock);
+
+    let monitor = Monitor::start(server);
+    pair(&lock);
+    monitor.wait_idle();
+    let bare = Bare::replaying(server, &monitor.client_commands());
+    monitor.clear();
+    (0..COUNTED).for_each(|_| pair(&lock));
+    monitor.wait_idle();
+    let commands = monitor.client_commands().len();
+    drop(monitor);
+
+    let rounds = extent.pick(200, 1_000);
+    server.reset_stats();
+    let (bare, meter) = (RefCell::new(bare), Meter { server: server.pid() });
+    let costs = in_turns(
+        rounds,
+        &mut [
+            &mut || meter.block(|| pair(&lock)),
+            &mut || meter.block(|| bare.borrow_mut().scripts()),
+            &mut || meter.block(|| bare.borrow_mut().naive()),
+            &mut || meter.block(|| bare.borrow_mut().two_pings()),
+        ],
+    );
+    // All scripts of the measured rounds, and of the one before them: nothing was repeated unseen.
+    let pairs = ((rounds + 1) * CALLS) as u64;
+    let scripts = server.command_counts().get("evalsha").copied();
+    assert_eq!(scripts, Some((2 + 2 + 1) * pairs), "two scripts of the library, two bare, one by hand");
+
+    let names = ["acquire + release", "the two scripts bare", "SET NX PX + compare-and-delete", "2 × PING"];
+    for (name, costs) in names.iter().zip(&costs) {
+        report.row(*name, Unit::Micros, of(costs, |it| it.wall));
+        report.row("  CPU of the client", Unit::Micros, of(costs, |it| it.client));
+        report.row("  CPU of the server", Unit::Micros, of(costs, |it| it.server));
+    }
+    let walls = costs.map(|costs| costs.iter().map(|it| it.wall).collect::<Vec<f64>>());
+    let [library, scripts, naive, pings] = &walls;
+    report.ratio("pair_per_bare_scripts", Spread::of_ratios(library, scripts), Limit::AtMost(1.10));
+    report.ratio("pair_per_set_nx_px_and_delete", Spread::of_ratios(library, naive), Limit::AtMost(1.20));
+    report.ratio("pair_per_two_pings", Spread::of_ratios(library, pings), Limit::None);
+    report.ratio("bare_scripts_per_set_nx_px_and_delete", Spread::of_ratios(scripts, naive), Limit::None);
+    report.value("commands_per_pair", commands as f64 / COUNTED as f64, Limit::Exactly(2.0));
+}
+
+/// What one call costs, in nanoseconds.
+struct Cost {
+    /// Time that passes: the median of a block.
+    wall: f64,
+    /// CPU time of the calling thread: the mean of a block. It stays about the same on a busy machine.
+    client: f64,
+    /// CPU time of the server's main thread: the mean of a block.
+    server: f64,
+}
+
+fn of(costs: &[Cost], pick: fn(&Cost) -> f64) -> Spread {
+    Spread::of(costs.iter().map(pick).collect())
+}
+
+/// Measures blocks of calls.
+struct Meter {
+    server: u32,
+}
+
+impl Meter {
+    fn block(&self, mut work: impl FnMut()) -> Cost {
+        let mut walls = Vec::with_capacity(CALLS);
+        let (client, server) = (thread_cpu(), self.server_cpu());
+        for _ in 0..CALLS {
+            let begin = Instant::now();
+            work();
+            walls.push(nanos(begin.elapsed()));
+        }
+        let (client, server) = (thread_cpu() - client, self.server_cpu() - server);
+        Cost { wall: Spread::of(walls).median, client: client / CALLS as f64, server: server / CALLS as f64 }
+    }
+
+    /// In nanoseconds; 0 where the kernel does not tell.
+    fn server_cpu(&self) -> f64 {
+        let path = format!("/proc/{pid}/task/{pid}/schedstat", pid = self.server);
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0.0)
+    }
+}
+
+fn thread_cpu() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+fn pair(lock: &Lock) {
+    let guard = lock.acquire().expect("the lock is granted");
+    assert_eq!(guard.release().expect("the lock is released"), Released::Released);
+}

@@ -1,0 +1,18 @@
+//! Faults of the wire and of servers: lost, late and broken replies, connections that end, servers that refuse.
+#![allow(clippy::disallowed_methods)]
+
+mod access;
+mod broken_replies;
+mod chaos;
+mod connections;
+mod dead_servers;
+mod fake;
+mod late_copies;
+mod lost_replies;
+mod pool;
+mod refusals;
+mod relay;
+mod slow_servers;
+mod support;
+mod tls;
+mod wrong_servers;
