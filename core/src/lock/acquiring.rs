@@ -162,12 +162,14 @@ impl<'a> Request<'a> {
 
     /// The inbox to be woken on; while there is one, this waiter can be found before the server knows of it.
     fn inbox(&self, sleeper: &mut Option<Sleeper<'a>>) -> &'a str {
-        let inbox = self.engine.inbox.name();
-        if inbox != NO_INBOX {
-            let sleeper = sleeper.get_or_insert_with(|| self.engine.waiters.join(&self.token, self.cancel));
-            sleeper.about_to_ask();
+        let inbox = &self.engine.inbox;
+        if inbox.name() == NO_INBOX {
+            return NO_INBOX;
         }
-        inbox
+        let sleeper = sleeper.get_or_insert_with(|| self.engine.waiters.join(&self.token, self.cancel));
+        sleeper.about_to_ask();
+        // Only now: an inbox that goes before this line is seen here, one that goes later wakes the sleeper.
+        inbox.name()
     }
 
     fn ask(&mut self, waiter: &Waiter, join: bool, inbox: &str, by: Moment) -> Exchange<Acquired> {

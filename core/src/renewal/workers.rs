@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Moment};
 use crate::error::LostReason;
 use crate::events::{Count, Counters};
-use crate::lease::Grant;
+use crate::lease::{Grant, View};
 use crate::protocol::Renew;
 use crate::transport::Transport;
 
@@ -75,14 +75,7 @@ impl Keeper {
         // What has ended by now is the watch's business; nothing is sent for its token any more.
         let live: Vec<Arc<Grant>> = batch.iter().filter(|grant| grant.state.is_live(now)).cloned().collect();
         let Some(limit) = live.iter().map(|grant| self.try_limit(grant)).min() else { return };
-        for grant in &live {
-            let since = now.since(grant.sent());
-            if since > grant.ttl() / 3 * 2 && grant.deadline().is_some() {
-                self.counters.one(Count::RenewalLate);
-                let (name, ttl_ms) = (&*grant.spec.name, grant.ttl().as_millis() as u64);
-                tracing::warn!(lock = name, ttl_ms, since_ms = since.as_millis() as u64, "late renewal");
-            }
-        }
+        self.note_late(&live, now);
         let requests: Vec<Renew<'_>> =
             live.iter().map(|grant| Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() }).collect();
         match lane.renew(&requests, now.after(limit)) {
@@ -94,6 +87,20 @@ impl Keeper {
                 self.retry(&live);
             }
         }
+    }
+
+    /// Tells of renewals that this process sends late, because it stalled or has too few threads. Repeated tries of an
+    /// unanswered one are late too, but for the server's sake.
+    fn note_late(&self, live: &[Arc<Grant>], now: Moment) {
+        let late = live.iter().filter(|grant| {
+            let certain = matches!(grant.state.view(), View::Live { certain: true, .. });
+            certain && now.since(grant.sent()) > grant.ttl() / 3 * 2
+        });
+        let late: Vec<&Arc<Grant>> = late.collect();
+        let Some(worst) = late.iter().min_by_key(|grant| grant.sent()) else { return };
+        self.counters.add(Count::RenewalLate, late.len() as u64);
+        let (name, since_ms) = (&*worst.spec.name, now.since(worst.sent()).as_millis() as u64);
+        tracing::warn!(lock = name, leases = late.len(), since_ms, "late renewal");
     }
 
     /// Limit of one try, so that several fit between the first and the deadline.

@@ -62,7 +62,9 @@ fn prove_alive(subscription: &mut PubSub<'_>, open: &Opener, heard: Moment, tick
     }
     let broken = |error: RedisError| Fault::broken(error, false);
     subscription.set_read_timeout(Some(open.limits.io)).map_err(broken)?;
-    subscription.ping::<Value>().map_err(broken)?;
+    let answer = subscription.ping::<Value>();
+    // Also before an error is passed on: the end of a subscription waits for an answer of its own.
     subscription.set_read_timeout(Some(tick)).map_err(broken)?;
+    answer.map_err(broken)?;
     Ok(now)
 }

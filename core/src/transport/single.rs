@@ -145,8 +145,11 @@ impl Single {
     }
 }
 
-/// What a cluster node answers to a script whose keys are not all there while their slot is being migrated.
-const MIGRATING: &str = "TRYAGAIN";
+/// Whether a cluster node refused a script because its keys are not all there while their slot is being migrated.
+/// Before 7.0 it sends such a script to the node that gets the slot, although keys of it are still here.
+fn is_migrating(fault: &Fault) -> bool {
+    fault.is_code("TRYAGAIN") || fault.is_code("ASK")
+}
 
 impl Single {
     /// Release by commands on one key each: the tombstone first, so that no late copy of the acquire can be granted
@@ -181,7 +184,7 @@ impl Transport for Single {
         let encode = |whole| encode_release(request, true, whole);
         let answer = self.script(by, encode, |value| decode_release(value).map_err(Fault::garbled));
         match answer {
-            Err(fault) if fault.is_code(MIGRATING) => self.release_by_single_keys(request, by),
+            Err(fault) if is_migrating(&fault) => self.release_by_single_keys(request, by),
             answer => answer,
         }
     }
@@ -190,7 +193,7 @@ impl Transport for Single {
         let decode = |value: &Value| decode_renew(value, batch.len()).map_err(Fault::garbled);
         let answer = self.script(by, |whole| encode_renew(batch, true, whole), decode);
         match answer {
-            Err(fault) if fault.is_code(MIGRATING) => self.renew_one_by_one(batch, by),
+            Err(fault) if is_migrating(&fault) => self.renew_one_by_one(batch, by),
             answer => answer,
         }
     }

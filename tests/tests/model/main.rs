@@ -81,7 +81,7 @@ fn explore() {
         turn,
         inboxes_up: l == 0,
         budget: Budget { unanswered: u, deaths: d, renewals: r, inbox_losses: l, plain: p },
-        fault: None,
+        fault: std::env::var("FAULT").ok().map(|f| { use Fault::*; *[DeadlineFromReply, LateGrantAccepted, ReleaseWithoutTokenCheck, CancelKeepsTurn, CancelDropsTurn, NoTombstone, ProbeDeletesTombstone, ScoreNotKept].iter().find(|x| format!("{x:?}") == f).unwrap() }),
     };
     run(&shape, rules);
 }

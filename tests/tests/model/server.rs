@@ -1,7 +1,7 @@
 //! The scripts, line by line: `acquire.lua`, `release.lua`, `renew.lua`. A script is one step.
 
 use super::rules::{Fault, Rules, Violation};
-use super::state::{CLIENTS, Channel, Entry, Owner, Reply, Request, State, Turn};
+use super::state::{CLIENTS, Client, Channel, Entry, Owner, Reply, Request, State, Turn};
 
 /// A state that a step works on, and the first promise that the step broke.
 #[derive(Clone, Debug)]
@@ -150,12 +150,13 @@ impl World<'_> {
         inbox.is_none_or(|inbox| self.state.inboxes[usize::from(inbox)].subscribed)
     }
 
-    /// Whether another live waiter in the queue was told an earlier score than that of `client`.
+    /// Whether another live waiter in the queue was told an earlier score than that of `client`. One that missed an
+    /// answer does not count: a late copy of its first request, which carries no score, may have re-joined for it.
     fn is_overtaken(&self, client: usize, entry: Entry) -> bool {
         (0..CLIENTS).any(|other| {
-            let place = self.state.clients[other].place;
+            let Client { place, unanswered, .. } = self.state.clients[other];
             let queued = self.state.queue[other].is_some_and(|entry| self.listens(entry.inbox));
-            other != client && queued && place > 0 && place < entry.score
+            other != client && queued && !unanswered && place > 0 && place < entry.score
         })
     }
 

@@ -4,12 +4,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use redlatch::{Client, Error};
+use redlatch::{Client, Error, Lease, LockOptions};
 use redlatch_tests::{Server, any_server, assert_eventually, thread_names};
 
 use crate::alone::alone;
 use crate::logs;
-use crate::support::{SECOND, await_inboxes, await_nothing_left, client, give_back, hold, ms, subscribers, timed};
+use crate::support::{SECOND, await_inboxes, await_nothing_left, client, give_back, ms, subscribers, timed};
 
 /// The library's threads, by the 15 bytes of their names that the kernel keeps. Without that of the connection pool,
 /// which r2d2 offers no way to wait for and which has nothing to do.
@@ -17,7 +17,15 @@ fn library_threads() -> Vec<String> {
     thread_names().into_iter().filter(|name| name.starts_with("redlatch") && name != "redlatch-pool").collect()
 }
 
-/// Waiters of all kinds in `client`; the outcome and the time of each.
+/// A lease that nobody renews, and the only thread that it takes.
+fn hold_quietly(client: &Client) -> (Lease, Vec<String>) {
+    let lease = client.lease("a", LockOptions::new().auto_renew(false)).unwrap();
+    let expected = ["redlatch-events".to_owned()].to_vec();
+    assert_eventually("the thread has its name", SECOND, || library_threads() == expected);
+    (lease, expected)
+}
+
+/// Closes a client through which all kinds of waiters wait.
 fn close_with_waiters(client: &Client, all_wait: impl FnOnce()) {
     let (sender, ended) = mpsc::channel();
     thread::scope(|scope| {
@@ -54,11 +62,8 @@ fn close_left_waiters_asleep_or_threads_running() {
         logs::record();
         let Some(kind) = any_server() else { return };
         let server = Server::start(kind);
-        // The holder renews nothing, so that every thread here is the waiters' client's.
-        let holder = redlatch::LockOptions::new().auto_renew(false);
         let other = client(&server);
-        let lease = other.lease("a", holder).unwrap();
-        let before = library_threads();
+        let (lease, before) = hold_quietly(&other);
         let waiters = client(&server);
         close_with_waiters(&waiters, || await_inboxes(&server, "a", 30));
         assert_eq!(library_threads(), before, "joined when close() returns");
@@ -81,8 +86,7 @@ fn close_left_waiters_asleep_or_threads_running() {
 fn close_left_waiters_of_memory_asleep() {
     alone(concat!(module_path!(), "::close_left_waiters_of_memory_asleep"), || {
         let holder = Client::open("memory://closing").unwrap();
-        let lease = hold(&holder, "a");
-        let before = library_threads();
+        let (lease, before) = hold_quietly(&holder);
         let waiters = Client::open("memory://closing").unwrap();
         close_with_waiters(&waiters, || {
             let all = || holder.inspect("a").unwrap().is_some_and(|info| info.waiters() == 30);

@@ -25,8 +25,10 @@ fn ten_wait(server: &Server, waiters: &Client, holder: &Client, ready: impl FnOn
         ready();
         let begin = Instant::now();
         give_back(lease);
-        let order: Vec<usize> = grants.iter().take(10).map(|grant| grant.number).collect();
-        assert_eq!(order, (0..10).collect::<Vec<_>>(), "first come, first served");
+        let grants: Vec<Grant> = grants.iter().take(10).collect();
+        let order: Vec<usize> = grants.iter().map(|grant| grant.number).collect();
+        let times: Vec<u128> = grants.iter().map(|grant| (grant.at - begin).as_millis()).collect();
+        assert_eq!(order, (0..10).collect::<Vec<_>>(), "first come, first served; granted after {times:?} ms");
         // Each turn is polled for at least every 0.1 s, and none falls due.
         assert!(begin.elapsed() < 4 * SECOND, "ten turns took {:?}", begin.elapsed());
     });

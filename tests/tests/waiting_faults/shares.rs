@@ -10,8 +10,8 @@ use crate::support::{SECOND, helper};
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;
 
-/// Rounds of each thread: one round more or less is under one percent.
-const ROUNDS: u64 = 120;
+/// Rounds of each thread: a few more or less are under one percent.
+const ROUNDS: u64 = 500;
 
 fn counts(processes: &mut [Process]) -> Vec<u64> {
     let mut counts = Vec::new();
