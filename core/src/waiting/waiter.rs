@@ -82,6 +82,9 @@ const POLL: Duration = Duration::from_millis(50);
 /// Poll interval with an inbox at rank 0; grows by as much a rank.
 const POLL_WITH_INBOX: Duration = Duration::from_millis(200);
 
+/// Mean gap between two waiters who ask after the end of what keeps the lock busy.
+const ASK_AFTER_END: Duration = Duration::from_millis(100);
+
 /// The longest poll interval.
 const LONGEST_POLL: Duration = Duration::from_secs(30);
 
@@ -213,9 +216,10 @@ impl Waiter {
         }
         let rank = place.map_or(0, |place| place.rank);
         let mut until = now.after(jittered(self.poll_interval(rank, inbox)));
-        if let (Some(left), 0..=1) = (left, rank) {
-            // A millisecond more, because the server rounds down.
-            until = until.min(now.after(left + Duration::from_millis(1)));
+        if let Some(left) = left {
+            // By then everyone before this waiter may be gone, and so may be the one who should wake it. A millisecond
+            // more, because the server rounds down.
+            until = until.min(now.after(left + Duration::from_millis(1) + spread_after_end(rank)));
         }
         // A poll without time for its answer would make a server that answers look away.
         if until.after(FIRST_ANSWER.max(took * 2)) > self.limit() {
@@ -263,6 +267,14 @@ impl Waiter {
             None => Verdict::TimedOut,
         }
     }
+}
+
+/// How long after the end of what keeps the lock busy a waiter asks: the first two at once, the others at random so
+/// that about ten ask in a second. The rank is that of the last answer, and waiters who take turns all join last: a fixed
+/// order by rank would leave the first moments without anyone.
+fn spread_after_end(rank: u64) -> Duration {
+    let ranks = u32::try_from(rank.saturating_sub(1)).unwrap_or(u32::MAX);
+    ASK_AFTER_END.saturating_mul(ranks).mul_f64(fastrand::f64())
 }
 
 /// `span` ± 20 %, so that waiters spread.
