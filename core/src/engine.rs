@@ -10,7 +10,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
 use crate::fork;
 use crate::holds::{HoldTable, ThreadEnd};
-use crate::lease::{Ended, Grant, LockSpec, View};
+use crate::lease::{Ended, Grant, LockSpec};
 use crate::renewal::{Janitor, Job, Keeper, KeeperOptions};
 use crate::token::Owner;
 use crate::transport::{Fault, FaultKind, Transport};
