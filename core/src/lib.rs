@@ -13,7 +13,7 @@
 //! let lock = client.lock_with("order:17", LockOptions::new().ttl(Duration::from_secs(10)))?;
 //! if let Some(guard) = lock.try_acquire_for(Duration::from_secs(5))? {
 //!     guard.check()?; // still ours, by this machine's clock
-//!     println!("UPDATE orders SET … WHERE id = 17 AND fence < {}", guard.fence());
+//!     println!("UPDATE orders SET … WHERE id = 17 AND fence <= {}", guard.fence());
 //!     let _ = guard.release()?; // Err(Lost) when the lease was lost on the way
 //! }
 //! # Ok(())

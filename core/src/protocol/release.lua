@@ -28,12 +28,13 @@ if turn then
   if not turn_token and damaged == '' then damaged = 'turn' end
 end
 
-if tonumber(ARGV[2]) > 0 then redis.call('SET', KEYS[6], '1', 'PX', ARGV[2]) end
+-- These come before the tombstone: a server at its memory limit refuses SET, but not to a script that has written.
 local _
 _, failure = call('queue', 'ZREM', KEYS[3], token)
 if failure then return failure end
 _, failure = call('waiters', 'HDEL', KEYS[4], token)
 if failure then return failure end
+if tonumber(ARGV[2]) > 0 then redis.call('SET', KEYS[6], '1', 'PX', ARGV[2]) end
 
 local released, pass = 0, false
 if holder == token then

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use redis::Value;
@@ -22,6 +23,9 @@ use super::{Answered, Exchange, Fault, FaultKind, Listener, Transport};
 pub(crate) struct Single {
     opener: Arc<Opener>,
     slots: Slots,
+    /// The last script got no answer. Its hash may be unknown to the server, and then repeating the hash through a
+    /// connection that loses replies would never get it executed.
+    send_source: AtomicBool,
 }
 
 enum Slots {
@@ -72,7 +76,8 @@ impl r2d2::ManageConnection for SlotManager {
 impl Single {
     /// A server behind a pool of `size` slots. Opens nothing and starts no thread.
     pub(crate) fn pooled(opener: Opener, size: u32) -> Single {
-        Single { opener: Arc::new(opener), slots: Slots::Pool { size, pool: Mutex::new(Pool::Unused) } }
+        let slots = Slots::Pool { size, pool: Mutex::new(Pool::Unused) };
+        Single { opener: Arc::new(opener), slots, send_source: AtomicBool::new(false) }
     }
 
     fn pool(size: u32) -> r2d2::Pool<SlotManager> {
@@ -131,9 +136,14 @@ impl Single {
         decode: impl Fn(&Value) -> Result<T, Fault>,
     ) -> Exchange<T> {
         self.with_slot(by, |slot| {
-            let mut answer = slot.exchange(&self.opener, &encode(false), 1, by);
+            let whole = self.send_source.load(Ordering::Relaxed);
+            let mut answer = slot.exchange(&self.opener, &encode(whole), 1, by);
             if matches!(&answer, Err(fault) if fault.is_code("NOSCRIPT")) {
                 answer = slot.exchange(&self.opener, &encode(true), 1, by);
+            }
+            let unanswered = matches!(&answer, Err(fault) if fault.unanswered);
+            if unanswered != whole {
+                self.send_source.store(unanswered, Ordering::Relaxed);
             }
             let Answered { reply, sent } = answer?;
             let decoded = decode(&reply);
@@ -219,7 +229,8 @@ impl Transport for Single {
     fn nudge(&self, _channel: &str) {}
 
     fn dedicated(&self) -> Box<dyn Transport> {
-        Box::new(Single { opener: self.opener.clone(), slots: Slots::Own(Mutex::new(Slot::empty())) })
+        let slots = Slots::Own(Mutex::new(Slot::empty()));
+        Box::new(Single { opener: self.opener.clone(), slots, send_source: AtomicBool::new(false) })
     }
 
     fn close(&self) {

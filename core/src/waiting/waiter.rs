@@ -5,8 +5,9 @@
 //! | granted in time | done: granted |
 //! | granted after the lease's own deadline | ask again with the same token |
 //! | busy, not waiting | done: busy |
-//! | busy, time left | sleep until the poll, the end of what keeps it busy (first two ranks), or the limit |
+//! | busy, time left | sleep until the poll, the end of what keeps it busy (spread by rank), or the limit |
 //! | a failure that can pass, time left | a short sleep, or none for a connection that was stale |
+//! | no answer to a request that the limit cut short, after busy | sleep until the limit, done: timed out |
 //! | any other failure | done: failed |
 //! | limit reached | done: timed out, or unavailable when the last word was a failure |
 //! | pushed | ask at once |
@@ -18,7 +19,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::lease::deadline;
 use crate::protocol::{Acquired, Place};
-use crate::transport::{Exchange, Fault};
+use crate::transport::{Exchange, Fault, FaultKind};
 
 use super::Wake;
 
@@ -153,6 +154,10 @@ impl Waiter {
         if now >= limit && self.asked > 0 {
             return Step::Done(self.over());
         }
+        // Woken so late that an answer could hardly come: its absence would say nothing, and the last word is busy.
+        if self.busy_seen && self.outage.is_none() && now.after(FIRST_ANSWER) > limit {
+            return Step::Sleep { until: limit };
+        }
         self.asked += 1;
         let owed = if self.asked == 1 { now.after(FIRST_ANSWER) } else { now };
         let by = now.after(self.timing.answer).min(limit).max(owed);
@@ -242,9 +247,19 @@ impl Waiter {
         if !fault.is_retryable() {
             return Some(Step::Done(Verdict::Failed(fault)));
         }
+        // The caller's limit cut the wait for this answer short, which says nothing of the server. The last word is busy.
+        let cut_short = fault.kind == FaultKind::Unreachable && fault.unanswered;
+        if cut_short && self.busy_seen && self.outage.is_none() && now.after(FIRST_ANSWER) >= self.limit() {
+            return Some(Step::Sleep { until: self.limit() });
+        }
         let stale = fault.stale;
-        let since = self.outage.take().map_or(now, |(since, _)| since);
-        self.outage = Some((since, fault));
+        let limit = self.limit();
+        self.outage = Some(match self.outage.take() {
+            // A request that the caller's limit has cut short says less than the failure before it.
+            Some((since, said)) if now >= limit => (since, said),
+            Some((since, _)) => (since, fault),
+            None => (now, fault),
+        });
         if stale {
             return None;
         }
@@ -286,7 +301,7 @@ fn jittered(span: Duration) -> Duration {
 mod tests {
     use super::*;
     use crate::protocol::Role;
-    use crate::transport::{Answered, FaultKind};
+    use crate::transport::Answered;
 
     const TIMING: Timing = Timing {
         ttl: Duration::from_secs(3),
@@ -398,14 +413,30 @@ mod tests {
 
     #[test]
     fn an_outage_that_outlasts_the_limit_is_unavailable_not_busy() {
-        let mut waiter = Waiter::new(Patience::Until(at(100)), TIMING, at(0));
+        let mut waiter = Waiter::new(Patience::Until(at(3_000)), TIMING, at(0));
         asks(&mut waiter, at(0));
         waiter.answered(busy(60_000, 0), false, at(1));
         let woken = sleeps(&mut waiter, at(1));
         asks(&mut waiter, woken);
-        waiter.answered(Err(silence()), false, at(99));
-        assert_eq!(sleeps(&mut waiter, at(99)), at(100));
-        assert!(matches!(waiter.next(at(100)), Step::Done(Verdict::Unavailable(_))));
+        waiter.answered(Err(silence()), false, at(2_050));
+        let woken = sleeps(&mut waiter, at(2_050));
+        assert_eq!(asks(&mut waiter, woken), at(3_000));
+        waiter.answered(Err(silence()), false, at(3_000));
+        assert_eq!(sleeps(&mut waiter, at(3_000)), at(3_000));
+        assert!(matches!(waiter.next(at(3_000)), Step::Done(Verdict::Unavailable(_))));
+    }
+
+    #[test]
+    fn a_busy_lock_is_not_unavailable_because_the_limit_cut_the_last_answer_short() {
+        let mut waiter = Waiter::new(Patience::Until(at(100)), TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(busy(60_000, 0), false, at(1));
+        let woken = sleeps(&mut waiter, at(1));
+        assert_eq!(asks(&mut waiter, woken), at(100));
+        // A socket's time limit may end a little early.
+        waiter.answered(Err(silence()), false, at(97));
+        assert_eq!(sleeps(&mut waiter, at(97)), at(100));
+        assert!(matches!(waiter.next(at(100)), Step::Done(Verdict::TimedOut)) && waiter.is_unanswered());
     }
 
     #[test]

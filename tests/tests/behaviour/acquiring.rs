@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use redlatch::Released;
+use redlatch::{Client, Released};
+use redlatch_tests::{Server, any_server};
 
 use crate::store::{SECOND, Store, ms, on_each_server, on_each_store, ttl};
 
@@ -33,11 +34,10 @@ fn a_free_lock_is_granted_by_every_way_of_asking(store: &Store) {
         assert_eq!(guard.release().unwrap(), Released::Released);
         assert!(store.is_free("a"), "way {way}");
     }
-    let ways: [&dyn Fn() -> redlatch::Lease; 3] = [
-        &|| client.lease("a", ttl(5_000)).unwrap(),
-        &|| client.try_lease("a", ttl(5_000)).unwrap().unwrap(),
-        &|| client.try_lease_for("a", ttl(5_000), SECOND).unwrap().unwrap(),
-    ];
+    let ways: [&dyn Fn() -> redlatch::Lease; 3] =
+        [&|| client.lease("a", ttl(5_000)).unwrap(), &|| client.try_lease("a", ttl(5_000)).unwrap().unwrap(), &|| {
+            client.try_lease_for("a", ttl(5_000), SECOND).unwrap().unwrap()
+        }];
     for (way, ask) in ways.iter().enumerate() {
         let lease = ask();
         assert_eq!(store.holder("a").as_deref(), Some(lease.token().as_str()), "way {way}");
@@ -127,4 +127,37 @@ fn database_numbers_are_separate(store: &Store) {
     let one = open(1);
     let guard = one.lock("a").unwrap().try_acquire().unwrap().expect("another database");
     assert!(one.inspect("a").unwrap().is_some_and(|info| info.token() == guard.token()));
+}
+
+#[test]
+fn a_socket_file_and_a_password_lead_to_the_same_locks_and_show_nowhere() {
+    let Some(kind) = any_server() else { return };
+    let server = Server::builder(kind).password("p@ss:w/rd %41").unix_socket(true).start();
+    let socket = server.unix_url().replace("redis+unix://", "unix://");
+    let (by_socket, by_network) = (Client::open(&socket).unwrap(), Client::open(&server.url()).unwrap());
+    let (mine, theirs) = (by_socket.lock("a").unwrap(), by_network.lock("a").unwrap());
+    let guard = mine.acquire().unwrap();
+    assert!(theirs.try_acquire().unwrap().is_none());
+    assert_eq!(server.get("lock:a").as_deref(), Some(guard.token().as_str()), "the default prefix");
+    let shown = format!("{by_socket:?} {by_network:?} {mine:?} {theirs:?} {guard:?} {:?}", Client::builder(&server.url()));
+    by_network.close();
+    let shown = format!("{shown} {by_network:?} {:?}", theirs.try_acquire());
+    for secret in ["p@ss", "p%40ss", guard.token().as_str()] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+#[test]
+fn what_may_be_shared_between_threads_can_be() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Client>();
+    shared::<redlatch::Lock>();
+    shared::<redlatch::Lease>();
+    shared::<redlatch::LockOptions>();
+    shared::<redlatch::Error>();
+    shared::<redlatch::LostInfo>();
+    shared::<redlatch::LockInfo>();
+    shared::<redlatch::Stats>();
+    shared::<redlatch::Token>();
+    shared::<redlatch::ManualClock>();
 }

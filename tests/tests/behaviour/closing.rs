@@ -9,14 +9,15 @@ use redlatch_tests::{assert_eventually, thread_names};
 
 use crate::alone::alone;
 use crate::logs;
-use crate::store::{SECOND, Store, ms, on_each_store, timed, ttl};
+use crate::store::{SECOND, Store, ms, on_all_stores_at_once, on_each_store, timed, ttl};
 
 on_each_store![
     a_closed_client_does_nothing_more,
     closing_frees_nothing_and_the_key_lapses,
     a_callback_may_close_its_client,
-    what_outlives_the_last_client_handle_goes_on,
+    closing_calls_every_callback_once,
 ];
+on_all_stores_at_once![what_outlives_the_last_client_handle_goes_on];
 
 /// The library's threads, by the 15 bytes of their names that the kernel keeps.
 fn library_threads() -> Vec<String> {
@@ -36,7 +37,7 @@ fn threads_of_a_holder(store: &Store) -> Vec<String> {
 /// Starts every thread that a client can have without a fault.
 fn busy_client(store: &Store) -> Client {
     let client = store.client();
-    let _kept = client.lease("renewed", ttl(300)).unwrap();
+    let _kept = client.lease("renewed", ttl(1_000)).unwrap();
     // A thread that ends with a lock leaves its release to the background.
     let worker = client.clone();
     thread::spawn(move || worker.lock("abandoned").unwrap().acquire().unwrap().forget()).join().unwrap();
@@ -89,6 +90,27 @@ fn closing_frees_nothing_and_the_key_lapses(store: &Store) {
     assert_eventually("the key lapses by its ttl", 2 * SECOND, || store.is_free("a"));
 }
 
+fn closing_calls_every_callback_once(store: &Store) {
+    let client = store.client();
+    let (sender, told) = mpsc::channel();
+    let options = ttl(60_000).on_lost(move |info| sender.send((info.name().to_owned(), info.reason())).unwrap());
+    let leases: Vec<_> = (0..50).map(|number| client.lease(&format!("{number}"), options.clone()).unwrap()).collect();
+    client.close();
+    let mut names: Vec<String> = told
+        .try_iter()
+        .map(|(name, reason)| {
+            assert_eq!(reason, LostReason::Closed);
+            name
+        })
+        .collect();
+    assert_eq!(names.len(), 50, "all of them, before close() returns");
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 50, "each once");
+    drop(leases);
+    assert!((0..50).all(|number| !store.is_free(&format!("{number}"))), "dropping a closed lease frees nothing");
+}
+
 fn a_callback_may_close_its_client(store: &Store) {
     let client = store.client();
     let (sender, closed) = mpsc::channel();
@@ -106,12 +128,12 @@ fn a_callback_may_close_its_client(store: &Store) {
 
 fn what_outlives_the_last_client_handle_goes_on(store: &Store) {
     let client = store.client();
-    let lock = client.lock_with("a", ttl(500)).unwrap();
-    let lease = client.lease("b", ttl(500)).unwrap();
+    let lock = client.lock_with("a", ttl(1_000)).unwrap();
+    let lease = client.lease("b", ttl(1_000)).unwrap();
     drop(client);
     let guard = lock.acquire().unwrap();
     drop(lock);
-    thread::sleep(ms(700));
+    thread::sleep(ms(1_300));
     guard.check().unwrap();
     lease.check().unwrap();
     assert_eq!(store.holder("a").as_deref(), Some(guard.token().as_str()));

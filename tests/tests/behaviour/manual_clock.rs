@@ -128,6 +128,20 @@ fn max_hold_counts_manual_time() {
 }
 
 #[test]
+fn renewal_by_hand_does_not_outlast_max_hold() {
+    let (client, _, clock) = clients();
+    let options = ttl(10_000).auto_renew(false).max_hold(25 * SECOND);
+    let guard = client.lock_with("a", options).unwrap().acquire().unwrap();
+    for left in [9_898, 9_898, 9_000, 4_000] {
+        guard.renew().unwrap();
+        assert_eq!(guard.remaining(), ms(left));
+        clock.advance(ms(if left == 9_898 { 8_000 } else { 5_000.min(left) }));
+    }
+    assert_eq!(guard.lost(), Some(LostReason::MaxHold));
+    assert!(matches!(guard.renew(), Err(Error::Lost(info)) if info.reason() == LostReason::MaxHold));
+}
+
+#[test]
 fn callbacks_run_during_the_advance_in_the_order_of_the_deadlines() {
     let (client, _, clock) = clients();
     let order = Arc::new(Mutex::new(Vec::new()));

@@ -4,15 +4,51 @@ use redlatch::{Client, Error, LockOptions, Released};
 
 use crate::store::{Store, on_each_server, on_each_store, ttl};
 
-on_each_store![any_text_is_a_name, names_that_look_alike_are_different_locks];
+on_each_store![any_text_is_a_name, names_that_look_alike_are_different_locks, prefixes_may_be_anything_too];
 on_each_server![names_with_braces_touch_no_key_but_their_own];
 
 /// Names that are easily cut, escaped, folded or matched as a pattern.
 fn odd_names() -> Vec<String> {
     let names = [
-        " ", "a b", "\"", "'", "\\", "a\"b'c", "锁", "数据库:订单", "🔒", "👩‍👩‍👧", "é", "e\u{301}", "{", "}", "{}", "{a}", "a{b}c", "}{",
-        "{{a}}", "{a}{b}", "\n", "a\r\nSET x y\r\n", "\t", "\0", "a\0b", "*", "?", "[a-z]", "%s%n", "$1", "a:b", "redlatch",
-        ":redlatch", "A", "a", "..", "/etc", "-1", "null",
+        " ",
+        "a b",
+        "\"",
+        "'",
+        "\\",
+        "a\"b'c",
+        "锁",
+        "数据库:订单",
+        "🔒",
+        "👩‍👩‍👧",
+        "é",
+        "e\u{301}",
+        "{",
+        "}",
+        "{}",
+        "{a}",
+        "a{b}c",
+        "}{",
+        "{{a}}",
+        "{a}{b}",
+        "\n",
+        "a\r\nSET x y\r\n",
+        "\t",
+        "\0",
+        "a\0b",
+        "*",
+        "?",
+        "[a-z]",
+        "%s%n",
+        "$1",
+        "a:b",
+        "redlatch",
+        ":redlatch",
+        "A",
+        "a",
+        "..",
+        "/etc",
+        "-1",
+        "null",
     ];
     let longest = ["x".repeat(1_024), "é".repeat(512), "锁".repeat(341)];
     names.into_iter().map(str::to_owned).chain(longest).collect()
@@ -89,4 +125,21 @@ fn names_with_braces_touch_no_key_but_their_own(store: &Store) {
     assert!(matches!(error, Error::Config { option: "name", .. }), "{error}");
     let unique = format!("{}{{c}}:x", store.prefix());
     assert_eq!(bare.lock(&unique).unwrap().acquire().unwrap().release().unwrap(), Released::Released);
+}
+
+fn prefixes_may_be_anything_too(store: &Store) {
+    let unique = store.prefix();
+    for prefix in [format!("{{{unique}}}"), format!("{{{unique}"), format!("{unique}锁 \n"), format!("{unique}{{}}")] {
+        let open = || store.builder().key_prefix(&prefix).build().unwrap();
+        let (client, other) = (open(), open());
+        for name in ["a", "{a}", "}", "a}b"] {
+            let guard = client.lock(name).unwrap().acquire().unwrap();
+            assert!(other.lock(name).unwrap().try_acquire().unwrap().is_none(), "{prefix:?} {name:?}");
+            if store.is_server() {
+                assert!(store.server().exists(&format!("{prefix}{name}")), "{prefix:?} {name:?}");
+            }
+            assert_eq!(guard.release().unwrap(), Released::Released);
+            assert!(!other.lock(name).unwrap().is_locked().unwrap(), "{prefix:?} {name:?}");
+        }
+    }
 }

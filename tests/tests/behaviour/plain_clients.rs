@@ -35,7 +35,8 @@ impl Plain {
     }
 
     fn release(&mut self, token: &str) -> bool {
-        let script = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+        let script =
+            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
         redis::cmd("EVAL").arg(script).arg(1).arg(&self.key).arg(token).query(&mut self.connection).unwrap()
     }
 }

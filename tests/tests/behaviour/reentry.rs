@@ -1,5 +1,8 @@
 //! Holding a lock more than once on one thread.
 
+use std::cell::Cell;
+use std::thread;
+
 use redlatch::{Error, LostReason, Released};
 
 use crate::store::{Store, on_each_store, ttl};
@@ -11,6 +14,7 @@ on_each_store![
     the_first_grants_options_hold_until_the_last_release,
     re_entry_on_a_lost_lease_is_an_error,
     a_hundred_nested_holds_end_with_the_last,
+    the_holder_may_be_a_task_instead_of_a_thread,
 ];
 
 fn nested_holds_are_one_lease(store: &Store) {
@@ -107,4 +111,33 @@ fn a_hundred_nested_holds_end_with_the_last(store: &Store) {
     }
     assert!(store.is_free("a"));
     assert_eq!(client.stats().acquired, 1);
+}
+
+thread_local! {
+    static TASK: Cell<u64> = const { Cell::new(0) };
+}
+
+// What bindings do whose tasks share threads.
+fn the_holder_may_be_a_task_instead_of_a_thread(store: &Store) {
+    let client = store.builder().holder_function(|| TASK.get()).build().unwrap();
+    let lock = client.lock("a").unwrap();
+    TASK.set(1);
+    lock.acquire().unwrap().forget();
+    TASK.set(2);
+    assert_eq!(lock.hold_count(), 0, "another task of the same thread");
+    assert!(lock.try_acquire().unwrap().is_none());
+    let error = lock.release().unwrap_err();
+    assert!(matches!(error, Error::NotHeld { .. }) && error.to_string().contains("holder 1"), "{error}");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            TASK.set(1);
+            assert_eq!(lock.hold_count(), 1, "the same task on another thread");
+            lock.try_acquire().unwrap().expect("it re-enters").forget();
+            assert_eq!(lock.release().unwrap(), Released::StillHeld(1));
+        });
+    });
+    TASK.set(1);
+    assert_eq!(lock.release().unwrap(), Released::Released);
+    TASK.set(2);
+    assert!(lock.try_acquire().unwrap().is_some());
 }

@@ -62,9 +62,8 @@ fn another_thread_cannot_release(store: &Store) {
     let lock = client.lock("a").unwrap();
     let guard = lock.acquire().unwrap();
     let thread = thread::Builder::new().name("intruder".to_owned());
-    let error = thread::scope(|scope| {
-        thread.spawn_scoped(scope, || lock.release().unwrap_err()).unwrap().join().unwrap()
-    });
+    let error =
+        thread::scope(|scope| thread.spawn_scoped(scope, || lock.release().unwrap_err()).unwrap().join().unwrap());
     let text = error.to_string();
     assert!(matches!(error, Error::NotHeld { .. }), "{text}");
     assert!(text.contains("\"a\"") && text.contains("\"intruder\"") && text.contains("holder "), "{text}");
@@ -170,4 +169,3 @@ fn a_release_that_no_server_confirms_is_neither_success_nor_error() {
     assert_eventually("the background is done", SECOND, || client.stats().background_released == 1);
     assert_eq!(client.stats().background_now, 0);
 }
-

@@ -171,4 +171,3 @@ fn a_flush_of_the_scripts_goes_unnoticed_by_renewal(store: &Store) {
     assert_eq!((stats.renewal_failed, stats.renewal_retried, stats.lost_total()), (0, 0, 0));
     assert_eq!(guard.release().unwrap(), Released::Released);
 }
-

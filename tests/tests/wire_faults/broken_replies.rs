@@ -6,7 +6,7 @@ use redlatch::{Client, LockOptions, Released};
 use redlatch_tests::{Proxy, ReplyFault, Server, assert_eventually};
 
 use super::support::{
-    NOISE, Script, assert_nothing_left, assert_took, assert_tombstone, assert_unavailable, client, connect, fixed, key,
+    NOISE, Script, assert_nothing_left, assert_tombstone, assert_took, assert_unavailable, client, connect, fixed, key,
     ms, shown, sibling, timed, with_server,
 };
 

@@ -19,7 +19,7 @@ const AT_ONCE: Duration = ms(50);
 /// Ways in which a server or the network ends idle connections.
 const ENDS: [(&str, fn(&Server, &Proxy)); 3] = [
     ("CLIENT KILL", |server, _| {
-        // Valkey and newer servers count replicas and subscribers apart from normal clients.
+        // Not the harness's own connection, which sends this.
         server.query::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]);
     }),
     ("FIN", |_, proxy| proxy.cut_all()),

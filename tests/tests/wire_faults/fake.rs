@@ -31,6 +31,11 @@ impl Answer {
     pub(crate) fn granted() -> Answer {
         Answer::Send(GRANTED.to_vec())
     }
+
+    /// The release script's reply to the holder's request.
+    pub(crate) fn released() -> Answer {
+        Answer::Send(RELEASED.to_vec())
+    }
 }
 
 pub(crate) const GRANTED: &[u8] = b"*5\r\n:1\r\n:-1\r\n:-1\r\n$0\r\n\r\n$16\r\n1764496000000001\r\n";
@@ -39,6 +44,11 @@ pub(crate) const RELEASED: &[u8] = b"*4\r\n:1\r\n:0\r\n:0\r\n$0\r\n\r\n";
 /// Requests that run a script.
 pub(crate) fn is_script(request: &[String]) -> bool {
     matches!(request[0].as_str(), "EVALSHA" | "EVAL")
+}
+
+/// Requests that run the release script: it has the fewest arguments of those with seven keys.
+pub(crate) fn is_release(request: &[String]) -> bool {
+    is_script(request) && request.len() == 15
 }
 
 type Answering = Box<dyn Fn(&[String]) -> Answer + Send + Sync>;

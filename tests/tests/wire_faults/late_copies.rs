@@ -9,7 +9,7 @@ use redlatch::{Client, Lease, LockOptions, Released};
 use redlatch_tests::{HeldRequest, Monitor, Proxy, Server, assert_eventually};
 
 use super::support::{
-    NOISE, Script, assert_nothing_left, assert_took, assert_tombstone, assert_unavailable, client, connect,
+    NOISE, Script, assert_nothing_left, assert_tombstone, assert_took, assert_unavailable, client, connect,
     each_loaded_server, fixed, key, ms, shown, sibling, timed, with_server,
 };
 

@@ -6,8 +6,8 @@ use redlatch::{LockOptions, Released};
 use redlatch_tests::{Monitor, Proxy, ReplyFault, assert_eventually};
 
 use super::support::{
-    NOISE, Script, assert_free, assert_nothing_left, assert_took, assert_tombstone, client, connect, each_loaded_server, fixed, key,
-    ms, sibling, timed, with_server,
+    NOISE, Script, assert_free, assert_nothing_left, assert_tombstone, assert_took, client, connect,
+    each_loaded_server, fixed, key, ms, sibling, timed, with_server,
 };
 
 const LIMIT: Duration = ms(200);

@@ -7,7 +7,8 @@ use redlatch::{LockOptions, Released};
 use redlatch_tests::{Proxy, assert_eventually};
 
 use super::support::{
-    NOISE, assert_free, assert_nothing_left, assert_took, assert_unavailable, client, connect, fixed, ms, shown, timed, with_server,
+    NOISE, assert_free, assert_nothing_left, assert_took, assert_unavailable, client, connect, fixed, ms, shown, timed,
+    with_server,
 };
 
 const WAITERS: usize = 100;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use redlatch::{Client, Error, Guard, Result};
 use redlatch_tests::{Proxy, assert_eventually};
 
-use super::fake::{Answer, FakeServer, GRANTED, RELEASED, is_script};
+use super::fake::{Answer, FakeServer, GRANTED, RELEASED, is_release, is_script};
 use super::support::{
-    NOISE, assert_took, assert_unavailable, client, connect, fixed, key, ms, pooled_client, shown, sibling, timed, with_server,
+    NOISE, assert_took, assert_unavailable, client, connect, fixed, key, ms, pooled_client, shown, sibling, timed,
+    with_server,
 };
 
 const LONG: Duration = Duration::from_secs(30);
@@ -115,7 +116,9 @@ fn a_wait_that_ends_while_a_poll_is_under_way_is_busy_and_not_unavailable() {
 
 /// A server that spends `pause` on each byte of its replies to scripts.
 fn dripping(pause: Duration) -> FakeServer {
-    FakeServer::start(move |request| if is_script(request) { Answer::Drip(GRANTED.to_vec(), pause) } else { Answer::ok() })
+    FakeServer::start(
+        move |request| if is_script(request) { Answer::Drip(GRANTED.to_vec(), pause) } else { Answer::ok() },
+    )
 }
 
 #[test]
@@ -134,7 +137,7 @@ fn a_reply_that_comes_byte_by_byte_is_not_waited_for_beyond_the_time_limit() {
 #[test]
 fn a_release_whose_reply_comes_byte_by_byte_ends_with_the_time_limit() {
     let server = FakeServer::start(|request| match request {
-        release if is_script(release) && release.len() == 15 => Answer::Drip(RELEASED.to_vec(), ms(40)),
+        release if is_release(release) => Answer::Drip(RELEASED.to_vec(), ms(40)),
         acquire if is_script(acquire) => Answer::granted(),
         _ => Answer::ok(),
     });

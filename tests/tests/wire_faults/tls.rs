@@ -43,7 +43,8 @@ impl Certificates {
         let request = "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -keyout tls.key \
                        -out tls.csr";
         let sign = "x509 -req -in tls.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out tls.crt";
-        fs::write(made.0.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n").unwrap();
+        fs::write(made.0.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+            .unwrap();
         for arguments in [authority, request, sign] {
             let openssl = Command::new("openssl").args(arguments.split_whitespace()).current_dir(&made.0).output();
             let Ok(output) = openssl else {

@@ -6,9 +6,7 @@ use std::time::Duration;
 use redlatch::{Client, Error};
 use redlatch_tests::{Proxy, Server, ServerBuilder, available, each_server_with};
 
-use super::support::{
-    NOISE, assert_text, assert_took, assert_unavailable, client, connect, fixed, ms, shown, timed,
-};
+use super::support::{NOISE, assert_text, assert_took, assert_unavailable, client, connect, fixed, ms, shown, timed};
 
 const LIMIT: Duration = ms(400);
 const LONG: Duration = Duration::from_secs(30);

@@ -100,7 +100,8 @@ impl Report {
                 Unit::Micros => (1e3, "µs"),
                 Unit::Nanos => (1.0, "ns"),
             };
-            let [median, low, high] = [nanos.median, nanos.low, nanos.high].map(|it| format!("{:.1} {unit}", it / scale));
+            let [median, low, high] =
+                [nanos.median, nanos.low, nanos.high].map(|it| format!("{:.1} {unit}", it / scale));
             println!("{name:<40} {median:>10} {low:>10} {high:>10}");
         }
         println!("\n{:<40} {:>10} {:>10} {:>10} {:>10}", "value", "median", "quartile", "quartile", "limit");
@@ -121,7 +122,8 @@ impl Report {
     /// Writes `bench/core.json` into the target directory that this program was built in.
     pub(crate) fn write(&self) -> io::Result<PathBuf> {
         let program = std::env::current_exe()?;
-        let target = program.ancestors().nth(2).ok_or_else(|| io::Error::other("the program is in no target directory"))?;
+        let target =
+            program.ancestors().nth(2).ok_or_else(|| io::Error::other("the program is in no target directory"))?;
         let dir = target.join("bench");
         fs::create_dir_all(&dir)?;
         let path = dir.join("core.json");
@@ -130,7 +132,8 @@ impl Report {
     }
 
     fn json(&self) -> String {
-        let spread = |it: &Spread| format!("\"low\": {:.4}, \"median\": {:.4}, \"high\": {:.4}", it.low, it.median, it.high);
+        let spread =
+            |it: &Spread| format!("\"low\": {:.4}, \"median\": {:.4}, \"high\": {:.4}", it.low, it.median, it.high);
         let times = self.times.iter().map(|it| format!("{{\"name\": {:?}, {}}}", it.name.trim(), spread(&it.nanos)));
         let values = self.measured.iter().map(|it| {
             let mut text = format!("{{\"name\": {:?}, \"value\": {:.6}", it.name.trim(), it.value);
