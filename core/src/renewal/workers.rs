@@ -35,12 +35,14 @@ impl Threads {
         let running = clock.background();
         let counters = counters.clone();
         let named = thread::Builder::new().name(name.to_owned());
+        // Locked before: whoever joins after the thread has begun finds it.
+        let mut handles = self.0.lock();
         let started = named.spawn(move || {
             let _running = running;
             contained(&counters, Count::ThreadPanicked, "a thread of redlatch", work);
         });
         match started {
-            Ok(handle) => self.0.lock().push(handle),
+            Ok(handle) => handles.push(handle),
             Err(error) => tracing::error!(thread = name, %error, "cannot start a thread: leases may be lost"),
         }
     }

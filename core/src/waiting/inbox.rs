@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::clock::{Clock, Monitor};
+use crate::clock::{Clock, Moment, Monitor};
 use crate::events::{Count, Counters};
 use crate::protocol::NO_INBOX;
 use crate::renewal::Threads;
@@ -15,6 +15,10 @@ use super::WaiterRegistry;
 
 /// Time over which waiters ask again when the inbox has come or gone.
 const SPREAD: Duration = Duration::from_millis(200);
+
+/// How long a subscription outlives the denial of PUBLISH: by then its waiters have asked again without an inbox. Were
+/// it ended at once, a release would take them for dead and pass them over.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Gap between two tries to subscribe, in ms, jittered between these.
 const RETRY_GAP: std::ops::Range<u64> = 100..500;
@@ -50,6 +54,8 @@ enum Phase {
 struct State {
     phase: Phase,
     stopped: bool,
+    /// When listening ends, after a denial.
+    ends: Option<Moment>,
     /// An outage that has been logged.
     warned: bool,
 }
@@ -84,7 +90,7 @@ impl Inbox {
             return;
         }
         state.phase = Phase::Down;
-        drop(state);
+        // Under the lock: the end of the client comes before this and starts nothing, or joins the thread.
         let inbox = self.clone();
         self.threads.start("redlatch-inbox", &self.clock, &self.counters, move || inbox.run());
     }
@@ -93,7 +99,6 @@ impl Inbox {
     pub(crate) fn publish_denied(&self) {
         self.counters.one(Count::PublishDenied);
         self.deny("PUBLISH");
-        self.transport.nudge(&self.channel);
     }
 
     /// Ends the thread.
@@ -124,6 +129,9 @@ impl Inbox {
 
     fn down(&self, why: &str) {
         let mut state = self.state.lock();
+        if state.phase == Phase::Denied {
+            return;
+        }
         let was_up = std::mem::replace(&mut state.phase, Phase::Down) == Phase::Up;
         let warn = !state.stopped && !std::mem::replace(&mut state.warned, true);
         drop(state);
@@ -142,6 +150,7 @@ impl Inbox {
         if std::mem::replace(&mut state.phase, Phase::Denied) == Phase::Denied {
             return;
         }
+        state.ends = Some(self.clock.now().after(FAREWELL));
         drop(state);
         self.counters.one(Count::PushDenied);
         let server = self.transport.server();
@@ -172,6 +181,6 @@ impl Listener for Inbox {
 
     fn wants_more(&self) -> bool {
         let state = self.state.lock();
-        !state.stopped && state.phase != Phase::Denied
+        !state.stopped && state.ends.is_none_or(|ends| self.clock.now() < ends)
     }
 }

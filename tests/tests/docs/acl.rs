@@ -12,11 +12,29 @@ const PASSWORD: &str = "PASSWORD";
 const NAME: &str = "order:17";
 const SECOND: Duration = Duration::from_secs(1);
 
+/// The rules that serve push, each with the step of [`push`] that goes wrong without it.
+const PUSH: [(&str, &str); 5] = [
+    ("&redlatch:inbox:*", "no inbox"),
+    ("+subscribe", "no inbox"),
+    ("+publish", "nobody is woken"),
+    ("+ping", "the inbox is lost"),
+    ("+pubsub|numsub", "a waiter without subscriber has the turn"),
+];
+
 /// The rules that follow `ACL SETUSER redlatch` in the docs.
 fn documented() -> Vec<&'static str> {
     let (_, rest) = DOCS.split_once("ACL SETUSER redlatch").expect("the docs have the rules");
     let (rules, _) = rest.split_once("```").expect("the rules stand in a block of code");
     rules.split_whitespace().filter(|word| *word != "\\").map(|word| word.trim_matches('\'')).collect()
+}
+
+/// The documented rules but one.
+fn without(rule: &str) -> Vec<&'static str> {
+    documented().into_iter().filter(|other| *other != rule).collect()
+}
+
+fn is_push(rule: &str) -> bool {
+    PUSH.iter().any(|(known, _)| *known == rule)
 }
 
 fn set_user(server: &Server, rules: &[&str]) {
@@ -74,8 +92,58 @@ fn steps<'scope>(server: &Server, client: &'scope Client, scope: &'scope Scope<'
     let unblocked = lock.acquire()?.release()? == Released::Released;
 
     let stats = client.stats();
-    let clean = stats.release_failed == 0 && stats.publish_denied == 0 && stats.background_gave_up == 0;
+    let clean = stats.release_failed == 0 && stats.background_gave_up == 0;
     Ok(timed_out && left && queued && released && taken && forced && handed_over && unblocked && clean)
+}
+
+/// Has a client of the user wait by push, behind a waiter whose client is gone; the first thing that goes wrong.
+fn push(server: &Server) -> Result<(), &'static str> {
+    server.flush();
+    // A turn that a waiter without subscriber is given would last.
+    let client = Client::builder(&server.url_as(USER, PASSWORD)).turn(10 * SECOND).build().unwrap();
+    thread::scope(|scope| {
+        let outcome = push_steps(server, &client, scope);
+        client.close();
+        outcome
+    })
+}
+
+fn push_steps<'scope>(
+    server: &Server,
+    client: &'scope Client,
+    scope: &'scope Scope<'scope, '_>,
+) -> Result<(), &'static str> {
+    let sibling = |role: &str| format!("{{lock:{NAME}}}:redlatch:{role}");
+    let denied = || client.stats().push_denied > 0;
+    let lease = client.lease(NAME, LockOptions::new()).unwrap();
+    let waiting = scope.spawn(|| client.try_lease_for(NAME, LockOptions::new(), 30 * SECOND));
+    let has_inbox = || {
+        let inboxes: Vec<String> = server.query(&["HVALS", &sibling("waiters")]);
+        inboxes.iter().any(|inbox| inbox.starts_with("redlatch:inbox:"))
+    };
+    if !eventually(5 * SECOND, || has_inbox() || denied()) || denied() {
+        return Err("no inbox");
+    }
+    // A quiet inbox has to prove that it lives.
+    let pings = || server.command_counts().get("ping").copied().unwrap_or(0);
+    let before = pings();
+    let proved = eventually(5 * SECOND, || pings() > before || client.stats().inbox_lost > 0);
+    if !proved || client.stats().inbox_lost > 0 {
+        return Err("the inbox is lost");
+    }
+    let _: i64 = server.query(&["ZADD", &sibling("queue"), "1", "dead"]);
+    let _: i64 = server.query(&["HSET", &sibling("waiters"), "dead", "redlatch:inbox:of-the-dead"]);
+    assert_eq!(lease.release().unwrap(), Released::Released);
+    if server.get(&sibling("turn")).is_some_and(|turn| turn.contains(" dead ")) {
+        server.del(&sibling("turn"));
+        return Err("a waiter without subscriber has the turn");
+    }
+    if client.stats().publish_denied > 0 {
+        return Err("nobody is woken");
+    }
+    let served = waiting.join().expect("no panic").is_ok_and(|lease| lease.is_some());
+    assert!(served && eventually(SECOND, || client.stats().pushes == 1), "{:?}", client.stats());
+    Ok(())
 }
 
 #[test]
@@ -83,6 +151,7 @@ fn the_documented_access_rules_are_enough() {
     each_server(|server| {
         set_user(server, &documented());
         assert!(exercise(server).unwrap());
+        assert_eq!(push(server), Ok(()));
     });
 }
 
@@ -91,12 +160,31 @@ fn without_any_one_of_the_documented_access_rules_the_error_is_permission() {
     let documented = documented();
     assert!(documented.contains(&"+evalsha") && documented.contains(&"~lock:*"), "{documented:?}");
     each_server(|server| {
-        for rule in documented.iter().filter(|rule| rule.starts_with(['+', '~'])) {
-            let rest: Vec<&str> = documented.iter().copied().filter(|other| other != rule).collect();
-            set_user(server, &rest);
+        for rule in documented.iter().filter(|rule| rule.starts_with(['+', '~']) && !is_push(rule)) {
+            set_user(server, &without(rule));
             let outcome = exercise(server);
             assert!(matches!(outcome, Err(Error::Permission { .. })), "without {rule}: {outcome:?}");
         }
+    });
+}
+
+#[test]
+fn without_any_one_of_the_access_rules_for_push_waiters_poll_or_a_dead_one_costs_a_turn() {
+    each_server(|server| {
+        for (rule, goes_wrong) in PUSH {
+            assert!(documented().contains(&rule), "{rule}");
+            set_user(server, &without(rule));
+            assert_eq!(push(server), Err(goes_wrong), "without {rule}");
+        }
+    });
+}
+
+#[test]
+fn without_all_access_rules_for_push_everything_works_by_polling() {
+    let rules: Vec<&str> = documented().into_iter().filter(|rule| !is_push(rule)).collect();
+    each_server(|server| {
+        set_user(server, &rules);
+        assert!(exercise(server).unwrap());
     });
 }
 

@@ -3,5 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests measure time by the machine's clock")]
 
 mod acl;
+mod client;
+mod inbox;
+mod migrating;
 mod names;
 mod protocol;

@@ -4,94 +4,14 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::{Client, LockOptions, Released};
-use redlatch_tests::{RawConnection, Server, each_server};
+use redlatch_tests::{Server, each_server};
 
-const ACQUIRE: &str = include_str!("../../../core/src/protocol/acquire.lua");
-const RELEASE: &str = include_str!("../../../core/src/protocol/release.lua");
-const RENEW: &str = include_str!("../../../core/src/protocol/renew.lua");
+use crate::client::{Acquired, LOCK, NAME, Other, RENEW, UNLOCK, array, released, sibling, tombstone};
 
-const NAME: &str = "orders";
-const LOCK: &str = "lock:orders";
 const SECOND: Duration = Duration::from_secs(1);
 
-fn sibling(suffix: &str) -> String {
-    format!("{{{LOCK}}}:redlatch:{suffix}")
-}
-
-/// A client of the documented protocol; one value can play several of them, each with its token.
-struct Other(RawConnection);
-
-/// A reply of acquire.
-#[derive(Debug, PartialEq, Eq)]
-struct Acquired {
-    status: i64,
-    left: i64,
-    rank: i64,
-    score: String,
-    fence: String,
-}
-
-impl Acquired {
-    fn fence_number(&self) -> u64 {
-        self.fence.parse().unwrap()
-    }
-}
-
-impl Other {
-    fn script(&mut self, source: &str, keys: &[String], args: &[&str]) -> Result<Vec<Value>, String> {
-        let count = keys.len().to_string();
-        let mut command = vec!["EVAL", source, &count];
-        command.extend(keys.iter().map(String::as_str));
-        command.extend(args);
-        self.0.command(&command).map_err(|error| error.to_string())
-    }
-
-    fn keys(token: &str) -> Vec<String> {
-        let mut keys = vec![LOCK.to_owned()];
-        keys.extend(["fence", "queue", "waiters", "turn"].map(sibling));
-        keys.extend([sibling(&format!("gone:{token}")), sibling("probe")]);
-        keys
-    }
-
-    fn asks(&mut self, token: &str, mode: &str, score: &str, inbox: &str, from: &str) -> Result<Acquired, String> {
-        let args = [token, "5000", "3600000", mode, score, inbox, "60000", from];
-        let reply = self.script(ACQUIRE, &Other::keys(token), &args)?;
-        let [Value::Int(status), Value::Int(left), Value::Int(rank), score, fence] = &reply[..] else {
-            panic!("{reply:?}")
-        };
-        Ok(Acquired { status: *status, left: *left, rank: *rank, score: text(score), fence: text(fence) })
-    }
-
-    fn tries(&mut self, token: &str) -> Acquired {
-        self.asks(token, "try", "", "-", "").unwrap()
-    }
-
-    fn joins(&mut self, token: &str, score: &str) -> Acquired {
-        self.asks(token, "join", score, "-", "").unwrap()
-    }
-
-    /// `(released, woken, denied, damaged)`
-    fn releases(&mut self, token: &str, tombstone_ms: &str) -> (i64, i64, i64, String) {
-        let args = [token, tombstone_ms, "1000", "60000", "1"];
-        let reply = self.script(RELEASE, &Other::keys(token), &args).unwrap();
-        let [Value::Int(released), Value::Int(woken), Value::Int(denied), damaged] = &reply[..] else {
-            panic!("{reply:?}")
-        };
-        (*released, *woken, *denied, text(damaged))
-    }
-
-    fn renews(&mut self, token: &str) -> Vec<Value> {
-        self.script(RENEW, &[sibling("probe"), LOCK.to_owned()], &[token, "9000"]).unwrap()
-    }
-}
-
-fn text(value: &Value) -> String {
-    let Value::BulkString(bytes) = value else { panic!("no string: {value:?}") };
-    String::from_utf8(bytes.clone()).unwrap()
-}
-
 fn other(server: &Server) -> Other {
-    Other(server.raw_connection())
+    Other::new(server)
 }
 
 fn client(server: &Server) -> Client {
@@ -173,18 +93,118 @@ fn foreign_data_is_answered_with_the_role_of_its_key() {
 }
 
 #[test]
-fn at_the_memory_limit_a_release_works_and_one_that_sets_a_tombstone_does_not() {
+fn at_the_memory_limit_a_release_works_with_a_tombstone_as_well_and_nobody_new_may_wait() {
     each_server(|server| {
         let mut other = other(server);
         assert_eq!(other.tries("a").status, 1);
         assert_eq!(other.joins("b", "").status, 0);
         let _: String = server.query(&["CONFIG", "SET", "maxmemory", "1"]);
-        let args = ["a", "60000", "1000", "60000", "1"];
-        assert!(other.script(RELEASE, &Other::keys("a"), &args).unwrap_err().contains("OOM"));
+        // Such a server refuses a script's first write if that needs memory, and none of the later ones.
+        let keys = ["x".to_owned(), "y".to_owned()];
+        let set = "return redis.call('SET', KEYS[1], '1')";
+        assert!(other.script(set, &keys[..1], &[]).unwrap_err().contains("OOM"));
+        let after_another = format!("redis.call('DEL', KEYS[2]) {set}");
+        assert_eq!(other.script(&after_another, &keys, &[]), Ok(Value::Okay));
+
         assert_eq!(other.renews("a"), [Value::Int(1)]);
-        assert_eq!(other.releases("a", "0").0, 1);
-        assert!(server.exists(&sibling("turn")));
+        assert_eq!(other.releases("a", "60000"), released(1, 0, 0));
+        assert!(server.exists(&tombstone("a")) && server.exists(&sibling("turn")) && !server.exists(LOCK));
         assert!(other.asks("b", "join", "", "-", "").unwrap_err().contains("OOM"));
+        assert_eq!(other.releases("b", "60000"), released(0, 0, 0), "gives up");
+        assert!(server.exists(&tombstone("b")) && !server.exists(&sibling("turn")));
+    });
+}
+
+#[test]
+fn a_hash_that_the_server_does_not_know_is_answered_by_noscript_until_the_source_was_sent() {
+    each_server(|server| {
+        let mut other = other(server);
+        assert_eq!(other.tries("a").status, 1);
+        let _: String = server.query(&["SCRIPT", "FLUSH"]);
+        let sha = redis::Script::new(UNLOCK).get_hash().to_owned();
+        let by_hash = ["EVALSHA", &sha, "1", LOCK, "b"];
+        assert!(other.command(&by_hash).unwrap_err().starts_with("NOSCRIPT"));
+        assert_eq!(other.unlocks("b"), Ok(Value::Int(0)));
+        assert_eq!(other.command(&by_hash), Ok(Value::Int(0)));
+        assert_eq!(other.unlocks("a"), Ok(Value::Int(1)));
+    });
+}
+
+#[test]
+fn renew_answers_for_each_lock_and_creates_none() {
+    each_server(|server| {
+        let mut other = other(server);
+        assert_eq!(other.tries("a").status, 1);
+        server.set("lock:2", "b");
+        let _: i64 = server.query(&["SADD", "lock:3", "x"]);
+        let keys: Vec<String> = [LOCK, "lock:2", "lock:3", "lock:4"].map(str::to_owned).into();
+        let args = ["a", "9000", "b", "8000", "c", "7000", "d", "6000"];
+        let expected = Ok(Value::Array([1, 1, 0, 0].map(Value::Int).into()));
+        let with_probe = [keys.clone(), vec![sibling("probe")]].concat();
+        for keys in [&keys, &with_probe] {
+            assert_eq!(other.script(RENEW, keys, &args), expected);
+        }
+        assert!((8_000..=9_000).contains(&server.pttl(LOCK)) && (7_000..=8_000).contains(&server.pttl("lock:2")));
+        assert_eq!((server.pttl("lock:3"), server.exists("lock:4")), (-1, false));
+    });
+}
+
+#[test]
+fn a_tombstone_stands_against_its_token_whatever_comes_after_it() {
+    each_server(|server| {
+        let mut other = other(server);
+        // The release arrives first.
+        assert_eq!(other.releases("a", "60000"), released(0, 0, 0));
+        assert_eq!(other.releases("a", "0"), released(0, 0, 0));
+        assert_eq!(other.renews("a"), [Value::Int(0)]);
+        assert_eq!(other.tries("a").status, -1);
+        assert_eq!(other.asks("a", "join", "1", "-", "").unwrap().status, -1);
+        assert!(!server.exists(LOCK) && !server.exists(&sibling("queue")));
+        // Without one a late copy is granted.
+        assert_eq!(other.releases("b", "0"), released(0, 0, 0));
+        assert_eq!(other.tries("b").status, 1);
+    });
+}
+
+#[test]
+fn a_replica_refuses_every_script_that_would_say_no() {
+    each_server(|primary| {
+        let mut other = other(primary);
+        assert_eq!(other.tries("a").status, 1);
+        assert_eq!(other.releases("gone", "60000"), released(0, 0, 0));
+        let replica = Server::builder(primary.kind()).replica_of(primary).start();
+        replica.wait_synced();
+        let mut other = Other::new(&replica);
+        let readonly = |error: String| assert!(error.contains("READONLY"), "{error}");
+        for (token, mode) in [("b", "try"), ("b", "join"), ("b", "adopt"), ("a", "try"), ("gone", "try")] {
+            readonly(other.asks(token, mode, "", "-", "x").unwrap_err());
+        }
+        for (token, tombstone) in [("a", "0"), ("b", "0"), ("b", "60000")] {
+            readonly(other.asks_to_release(token, tombstone, true).unwrap_err());
+        }
+        let with_probe = [LOCK.to_owned(), sibling("probe")];
+        for token in ["a", "b"] {
+            readonly(other.script(RENEW, &with_probe, &[token, "9000"]).unwrap_err());
+        }
+        let no = Ok(Value::Array(vec![Value::Int(0)]));
+        assert_eq!(other.script(RENEW, &with_probe[..1], &["b", "9000"]), no, "what the probe is for");
+    });
+}
+
+#[test]
+fn inspect_reads_a_lock_in_one_transaction() {
+    each_server(|server| {
+        let mut other = other(server);
+        let granted = other.tries("a");
+        other.joins("b", "");
+        assert_eq!(other.command(&["MULTI"]), Ok(Value::Okay));
+        for command in [["GET", LOCK], ["PTTL", LOCK], ["GET", &sibling("fence")], ["ZCARD", &sibling("queue")]] {
+            assert_eq!(other.command(&command), Ok(Value::SimpleString("QUEUED".to_owned())));
+        }
+        let reply = array(other.command(&["EXEC"]).unwrap());
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        assert_eq!((&reply[0], &reply[2], &reply[3]), (&text("a"), &text(&granted.fence), &Value::Int(1)));
+        assert!(matches!(reply[1], Value::Int(4_000..=5_000)), "{reply:?}");
     });
 }
 
@@ -208,28 +228,34 @@ fn an_overdue_turn_drops_every_waiter_of_its_inbox_and_only_those() {
 #[test]
 fn another_client_of_the_protocol_and_redlatch_share_a_lock() {
     each_server(|server| {
-        let mut other = other(server);
+        let inbox = "another:inbox";
+        let (mut other, mut listener) = (other(server), other(server));
+        listener.subscribes(inbox);
         let client = client(server);
         let options = LockOptions::new().ttl(5 * SECOND);
         assert_eq!(other.tries("other").status, 1);
-        let place = other.joins("waiter", "");
+        other.joins_with("waiter", inbox);
         assert!(client.try_lease(NAME, options.clone()).unwrap().is_none());
         assert_eq!(client.inspect(NAME).unwrap().unwrap().waiters(), 1);
-        assert_eq!(other.releases("other", "0").0, 1);
+        assert_eq!(other.releases("other", "0"), released(1, 1, 0));
+        assert_eq!(listener.hears(), ["message", inbox, "waiter"]);
         // Released, but it is another waiter's turn.
         assert!(client.try_lease(NAME, options.clone()).unwrap().is_none());
-        let granted = other.joins("waiter", &place.score);
+        let granted = other.joins_with("waiter", inbox);
         let waiting = std::thread::spawn({
             let (client, options) = (client.clone(), options.clone());
             move || client.try_lease_for(NAME, options, 10 * SECOND)
         });
-        redlatch_tests::assert_eventually("a waiter in the queue", 5 * SECOND, || {
-            client.inspect(NAME).unwrap().is_some_and(|info| info.waiters() == 1)
+        redlatch_tests::assert_eventually("a waiter with an inbox", 5 * SECOND, || {
+            let inboxes: Vec<String> = server.query(&["HVALS", &sibling("waiters")]);
+            inboxes.iter().any(|inbox| inbox.starts_with("redlatch:inbox:"))
         });
-        assert_eq!(other.releases("waiter", "0").0, 1);
+        assert_eq!(other.releases("waiter", "0"), released(1, 1, 0), "redlatch's waiter is woken");
         let lease = waiting.join().unwrap().unwrap().unwrap();
         assert!(lease.fence() > granted.fence_number());
-        assert_eq!(other.tries("other").status, 0);
+        other.joins_with("other", inbox);
         assert_eq!(lease.release().unwrap(), Released::Released);
+        assert_eq!(listener.hears(), ["message", inbox, "other"], "woken by redlatch");
+        assert_eq!(other.joins_with("other", inbox).status, 1);
     });
 }

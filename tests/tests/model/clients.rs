@@ -31,8 +31,6 @@ pub(crate) enum Step {
     LateRenewal(usize),
     LostRenewal(usize),
     Push(usize),
-    /// The push arrives and will arrive again.
-    DoublePush(usize),
     LostPush(usize),
     Renew(usize),
     ExecuteRenewal(usize),
@@ -71,8 +69,9 @@ impl Rules {
         for step in possible.steps {
             let mut world = World { state: *state, rules: self, broken: None };
             world.take(step);
-            let after = world.state.canonical();
-            visit(step, after, world.broken.or_else(|| self.check(&after)));
+            let after = self.forget(world.state).canonical();
+            let broken = world.broken.or_else(|| self.check(&after));
+            visit(step, after, broken.filter(|broken| self.watched.is_none_or(|watched| watched == *broken)));
         }
     }
 }
@@ -143,7 +142,7 @@ impl Possible<'_> {
         let client = &self.state.clients[index];
         let role = &self.rules.clients[index];
         let budget = &self.state.budget;
-        self.trouble(role.dies && budget.deaths > 0 && !matches!(client.phase, Phase::Dead), Step::Die(index));
+        self.trouble(role.dies && budget.deaths > 0 && !client.is_over(), Step::Die(index));
         match client.phase {
             Phase::Idle => self.trouble(true, Step::Ask(index)),
             Phase::Asking | Phase::Releasing => {
@@ -165,7 +164,7 @@ impl Possible<'_> {
         let budget = &self.state.budget;
         let role = &self.rules.clients[index];
         let none = client.renewal == Renewal::None;
-        self.trouble(none && client.believes() && budget.renewals > 0, Step::Renew(index));
+        self.trouble(none && role.renews && client.believes() && budget.renewals > 0, Step::Renew(index));
         self.soon(matches!(client.renewal, Renewal::Answered { .. }), Step::ReceiveRenewal(index));
         self.trouble(!none && role.unanswered && budget.unanswered > 0, Step::NoRenewalAnswer(index));
     }
@@ -175,7 +174,6 @@ impl Possible<'_> {
         let Some(number) = self.rules.clients[index].inbox else { return };
         let inbox = self.state.inboxes[usize::from(number)];
         self.soon(client.push && inbox.up && !stopped, Step::Push(index));
-        self.trouble(client.push && inbox.up, Step::DoublePush(index));
         let first = self.rules.clients.iter().position(|role| role.inbox == Some(number));
         if first != Some(index) {
             return;
@@ -222,7 +220,6 @@ impl World<'_> {
                 self.state.clients[client].push = false;
                 self.wake(client);
             }
-            Step::DoublePush(client) => self.wake(client),
             Step::LostPush(client) => self.state.clients[client].push = false,
             Step::Renew(client) => {
                 self.state.budget.renewals -= 1;
@@ -263,7 +260,7 @@ impl World<'_> {
         }
     }
 
-    fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         let state = &mut self.state;
         state.key_left = state.key_left.saturating_sub(1);
         if state.key_left == 0 {

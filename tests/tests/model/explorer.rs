@@ -2,15 +2,9 @@
 
 use super::clients::{Schedule, Step};
 use super::index::Index;
-use super::rules::{Rules, Violation};
+use super::rules::Rules;
 use super::state::State;
-
-/// A way to a broken promise.
-#[derive(Debug)]
-pub(crate) struct Counterexample {
-    pub(crate) violation: Violation,
-    pub(crate) steps: Vec<(Step, State)>,
-}
+use super::trace::Counterexample;
 
 /// What a run found out.
 #[derive(Debug)]
@@ -24,7 +18,7 @@ pub(crate) struct Explored {
 }
 
 impl Explored {
-    /// Visits every state that can be reached; ends with the shortest way to a broken promise, if there is one.
+    /// Visits every state that can be reached; ends with a shortest way to a broken promise, if there is one.
     pub(crate) fn new(rules: Rules) -> Result<Explored, Counterexample> {
         let start = rules.start();
         let mut explored =
@@ -52,7 +46,7 @@ impl Explored {
         let Some((violation, step, after)) = broken else { return Ok(()) };
         let mut steps = self.way_to(at as u32);
         steps.push((step, after));
-        Err(Counterexample { violation, steps })
+        Err(Counterexample { rules, violation, steps })
     }
 
     fn add(&mut self, state: State, parent: u32) {

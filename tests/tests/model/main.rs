@@ -1,87 +1,154 @@
-#![allow(missing_docs)]
 mod clients;
+mod conformance;
 mod explorer;
 mod index;
 mod rules;
 mod server;
 mod state;
+mod trace;
 mod waits;
 
-use explorer::Explored;
-use rules::*;
-use state::Budget;
+use std::time::Instant;
 
-fn run(name: &str, rules: Rules) {
-    let began = std::time::Instant::now();
-    match Explored::new(rules) {
-        Ok(explored) => {
-            println!(
-                "{name}: {} states, {} transitions, {:?}, size {}",
-                explored.states.len(),
-                explored.transitions,
-                began.elapsed(),
-                size_of::<state::State>()
-            );
-            let all = waits::Waits { healthy: 250, killed: 250, stopped: 250, both: 250 };
-            match waits::longest_waits(&explored, all) {
-                Ok(waits) => println!("{waits:?} {:?}", began.elapsed()),
-                Err(e) => show(&e),
-            }
-        }
-        Err(e) => show(&e),
+use redlatch_tests::{Server, any_server};
+
+use conformance::Twins;
+use explorer::Explored;
+use rules::{Fault, Role, Rules, Start, Violation, WAITER};
+use state::{Budget, Owner, Phase, Renewal, Reply, State};
+use trace::Counterexample;
+use waits::{Waits, longest_waits};
+
+/// A holder without an inbox, a waiter with an inbox that may give up, die or stop, and a waiter without an inbox.
+fn three_clients() -> Rules {
+    Rules {
+        clients: [
+            Role { name: "H", process: 0, ..WAITER },
+            Role { name: "A", process: 1, inbox: Some(0), cancels: true, dies: true, stops: true, ..WAITER },
+            Role { name: "B", process: 2, ..WAITER },
+        ],
+        start: Start::FirstHolds,
+        ttl: 3,
+        turn: 2,
+        inboxes_up: true,
+        budget: Budget::default(),
+        fault: None,
+        watched: None,
     }
 }
 
-fn show(e: &explorer::Counterexample) {
-    println!("{:?} after {} steps", e.violation, e.steps.len());
-    for (step, state) in &e.steps {
-        let c: Vec<String> = state
-            .clients
-            .iter()
-            .map(|c| format!("{:?} d{} s{} u{} {:?}", c.phase, c.deadline, c.sleep, c.unanswered as u8, c.reply))
-            .collect();
-        println!(
-            "  {step:?}: key {:?}/{} turn {:?} queue {:?} | {}",
-            state.key,
-            state.key_left,
-            state.turn,
-            state.queue,
-            c.join(" | ")
-        );
-    }
+/// Late copies, lost answers, a killed or stopped waiter: A's requests.
+fn late_copies() -> Rules {
+    let mut rules = three_clients();
+    rules.clients[1].unanswered = true;
+    rules.budget = Budget { unanswered: 2, deaths: 1, ..Budget::default() };
+    rules
+}
+
+/// Anybody's request may get no answer, and both waiters have inboxes and may give up.
+fn everyone() -> Rules {
+    let mut rules = three_clients();
+    rules.clients.iter_mut().for_each(|role| role.unanswered = true);
+    rules.clients[2] = Role { inbox: Some(1), cancels: true, ..rules.clients[2] };
+    rules.budget = Budget { unanswered: 1, deaths: 1, ..Budget::default() };
+    rules
+}
+
+/// An inbox that opens at the first contended wait and whose connection breaks once.
+fn inboxes() -> Rules {
+    let mut rules = three_clients();
+    rules.inboxes_up = false;
+    rules.budget = Budget { inbox_losses: 1, deaths: 1, ..Budget::default() };
+    rules
+}
+
+/// A client of the plain pattern that takes no notice of turns.
+fn plain_client() -> Rules {
+    let mut rules = three_clients();
+    rules.clients[1].unanswered = true;
+    rules.clients[1].dies = false;
+    rules.budget = Budget { plain: 1, unanswered: 1, ..Budget::default() };
+    rules
+}
+
+/// A lease that is renewed, and a client that only tries.
+fn renewals() -> Rules {
+    let mut rules = three_clients();
+    rules.clients[1] = Role { unanswered: true, renews: true, dies: false, ..rules.clients[1] };
+    rules.clients[2] = Role { joins: false, unanswered: true, ..rules.clients[2] };
+    rules.budget = Budget { renewals: 1, unanswered: 2, ..Budget::default() };
+    rules
+}
+
+/// Two waiters of one process share an inbox, one of them has the turn; a third waiter comes from elsewhere.
+fn shared_inbox() -> Rules {
+    let mut rules = three_clients();
+    rules.clients[2] = Role { process: 1, inbox: Some(0), dies: true, ..rules.clients[2] };
+    rules.start = Start::SecondHasTurn;
+    rules.budget = Budget { deaths: 1, ..Budget::default() };
+    rules
+}
+
+fn proven(name: &str, rules: Rules, bounds: Waits) -> Explored {
+    let began = Instant::now();
+    let explored = Explored::new(rules).unwrap_or_else(|found| panic!("{name}: {found}"));
+    let waits = longest_waits(&explored, bounds).unwrap_or_else(|found| panic!("{name}: {found}"));
+    let (states, transitions) = (explored.states.len(), explored.transitions);
+    println!("{name}: {states} states, {transitions} transitions, {waits:?}, {:?}", began.elapsed());
+    explored
+}
+const ALL: Waits = Waits { healthy: 200, killed: 200, stopped: 200, both: 200 };
+
+#[test]
+fn t1() { proven("late", late_copies(), ALL); }
+#[test]
+fn t2() { proven("everyone", everyone(), ALL); }
+#[test]
+fn t3() { proven("inboxes", inboxes(), ALL); }
+#[test]
+fn t4() { proven("plain", plain_client(), ALL); }
+#[test]
+fn t5() { proven("renewals", renewals(), ALL); }
+#[test]
+fn t6() { proven("shared", shared_inbox(), ALL); }
+#[test]
+fn t7() { let mut r = late_copies(); r.ttl = 5; r.turn = 4; r.budget.unanswered = 1; proven("long", r, ALL); }
+
+fn find(fault: Fault, watched: Violation, mut rules: Rules) {
+    rules.fault = Some(fault);
+    rules.watched = Some(watched);
+    let t = Instant::now();
+    let found = match Explored::new(rules) { Err(f) => f, Ok(e) => longest_waits(&e, Waits { healthy: 2, ..ALL }).unwrap_err() };
+    println!("{fault:?} {:?}\n{found}", t.elapsed());
+}
+#[test]
+fn faults() {
+    use Violation::*;
+    find(Fault::DeadlineFromReply, TwoHolders, late_copies());
+    find(Fault::LateGrantAccepted, FenceNotHigher, late_copies());
+    find(Fault::ReleaseWithoutTokenCheck, ForeignKeyDeleted, late_copies());
+    find(Fault::ReleaseWithoutTokenCheck, TwoHolders, late_copies());
+    find(Fault::CancelKeepsTurn, LeftBehind, late_copies());
+    let mut r = three_clients();
+    r.turn = 4;
+    find(Fault::CancelKeepsTurn, WaitsTooLong, r);
+    find(Fault::CancelDropsTurn, TurnNotPassed, late_copies());
+    find(Fault::NoTombstone, GrantedAfterRelease, late_copies());
+    find(Fault::NoTombstone, TwoPushes, late_copies());
+    find(Fault::ProbeDeletesTombstone, GrantedAfterRelease, late_copies());
+    find(Fault::ProbeDeletesTombstone, GrantedAfterRelease, renewals());
+    find(Fault::ScoreNotKept, Overtaken, late_copies());
 }
 
 #[test]
-fn explore() {
-    let u: u8 = std::env::var("U").map_or(1, |v| v.parse().unwrap());
-    let d: u8 = std::env::var("D").map_or(1, |v| v.parse().unwrap());
-    let p: u8 = std::env::var("P").map_or(0, |v| v.parse().unwrap());
-    let r: u8 = std::env::var("R").map_or(0, |v| v.parse().unwrap());
-    let l: u8 = std::env::var("L").map_or(0, |v| v.parse().unwrap());
-    let ttl: u8 = std::env::var("TTL").map_or(3, |v| v.parse().unwrap());
-    let turn: u8 = std::env::var("TURN").map_or(2, |v| v.parse().unwrap());
-    let shape = std::env::var("SHAPE").unwrap_or("mixed".into());
-    let un = std::env::var("UN").unwrap_or("A".into());
-    let die = std::env::var("DIE").unwrap_or("A".into());
-    let st = std::env::var("STOP").unwrap_or("A".into());
-    let c2 = std::env::var("C2").is_ok();
-    let (i2, p2) = match shape.as_str() {
-        "mixed" => (None, 2),
-        "two" => (Some(1), 2),
-        _ => (Some(0), 1),
-    };
-    let rules = Rules {
-        clients: [
-            Role { name: "H", unanswered: un.contains("H"), stops: st.contains("H"), dies: die.contains("H"), process: 0, ..WAITER },
-            Role { name: "A", unanswered: un.contains("A"), stops: st.contains("A"), dies: die.contains("A"), process: 1, inbox: Some(0), cancels: true, ..WAITER },
-            Role { name: "B", unanswered: un.contains("B"), stops: st.contains("B"), dies: die.contains("B"), process: p2, inbox: i2, cancels: c2, ..WAITER },
-        ],
-        first_holds: std::env::var("NOHOLD").is_err(),
-        ttl,
-        turn,
-        inboxes_up: l == 0,
-        budget: Budget { unanswered: u, deaths: d, renewals: r, inbox_losses: l, plain: p },
-        fault: std::env::var("FAULT").ok().map(|f| { use Fault::*; *[DeadlineFromReply, LateGrantAccepted, ReleaseWithoutTokenCheck, CancelKeepsTurn, CancelDropsTurn, NoTombstone, ProbeDeletesTombstone, ScoreNotKept].iter().find(|x| format!("{x:?}") == f).unwrap() }),
-    };
-    run(&shape, rules);
+fn conform() {
+    let Some(kind) = any_server() else { return };
+    let server = Server::start(kind);
+    let rules = three_clients();
+    let t = Instant::now();
+    for seed in 0..60 {
+        let mut twins = Twins::new(&rules, &server, seed);
+        for _ in 0..60 { twins.step(); }
+    }
+    println!("{:?}", t.elapsed());
 }

@@ -1,7 +1,7 @@
 //! The scripts, line by line: `acquire.lua`, `release.lua`, `renew.lua`. A script is one step.
 
 use super::rules::{Fault, Rules, Violation};
-use super::state::{CLIENTS, Client, Channel, Entry, Owner, Reply, Request, State, Turn};
+use super::state::{CLIENTS, Channel, Client, Entry, Owner, Reply, Request, State, Turn};
 
 /// A state that a step works on, and the first promise that the step broke.
 #[derive(Clone, Debug)]

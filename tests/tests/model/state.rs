@@ -144,6 +144,11 @@ impl Client {
         matches!(self.phase, Phase::Asking | Phase::Sleeping)
     }
 
+    /// Does nothing any more.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over | Phase::Dead)
+    }
+
     /// Believes that it has the lock.
     pub(crate) fn believes(&self) -> bool {
         self.phase == Phase::Holding && self.deadline > 0
@@ -217,7 +222,7 @@ impl State {
     /// Clears what has no effect any more and renumbers scores and fences.
     pub(crate) fn canonical(mut self) -> State {
         for (index, client) in self.clients.iter_mut().enumerate() {
-            if !matches!(client.phase, Phase::Over | Phase::Dead) {
+            if !client.is_over() {
                 continue;
             }
             let Client { phase, unanswered, copies, release_copies, renew_copies, gone, released, woke, .. } = *client;
@@ -234,11 +239,21 @@ impl State {
             }
         }
         for client in &mut self.clients {
-            if let Reply::Busy { sleep, .. } = &mut client.reply {
-                client.deadline = 0;
-                if std::mem::take(&mut client.pushed) {
-                    *sleep = 0;
+            match &mut client.reply {
+                Reply::Busy { sleep, .. } => {
+                    client.deadline = 0;
+                    if std::mem::take(&mut client.pushed) {
+                        *sleep = 0;
+                    }
                 }
+                Reply::Granted { .. } => client.pushed = false,
+                Reply::None | Reply::Abandoned | Reply::Released => {}
+            }
+            if matches!(client.phase, Phase::Holding | Phase::Releasing) {
+                client.push = false;
+                // Without a late copy a tombstone changes nothing.
+                client.unanswered &= client.has_copies();
+                client.gone &= client.has_copies();
             }
         }
         let (scores, mut fences) = (self.scores(), self.fences());

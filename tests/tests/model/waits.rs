@@ -1,9 +1,10 @@
 //! How long live waiters wait at most, from every reachable state on, once no more trouble comes.
 
 use super::clients::{Schedule, Step};
-use super::explorer::{Counterexample, Explored};
+use super::explorer::Explored;
 use super::rules::Violation;
 use super::state::{CLIENTS, Phase, State};
+use super::trace::Counterexample;
 
 /// Longest waits in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,7 +129,7 @@ impl Calm<'_> {
             steps.push((step, self.state(next)));
             at = next;
         }
-        Counterexample { violation: Violation::WaitsTooLong, steps }
+        Counterexample { rules: self.explored.rules.clone(), violation: Violation::WaitsTooLong, steps }
     }
 
     /// The way to a state and on to where it comes back to itself.
@@ -140,7 +141,7 @@ impl Calm<'_> {
             let (step, _) = step.expect("each state of the way follows from the one before");
             steps.push((step, self.state(to)));
         }
-        Counterexample { violation: Violation::WaitsTooLong, steps }
+        Counterexample { rules: self.explored.rules.clone(), violation: Violation::WaitsTooLong, steps }
     }
 
     fn state(&self, at: u32) -> State {

@@ -10,8 +10,8 @@ use redlatch_tests::{Monitor, Proxy, Server, any_server, assert_eventually, each
 
 use crate::alone::machine_to_myself;
 use crate::support::{
-    SECOND, acquire, await_inboxes, await_nothing_left, await_queue, client, give_back, hold, ms, open_inbox, sibling, timed,
-    ttl,
+    SECOND, acquire, await_inboxes, await_nothing_left, await_queue, client, give_back, hold, ms, open_inbox, sibling,
+    timed, ttl,
 };
 
 const WORKERS: u64 = 3;

@@ -8,7 +8,7 @@ use redlatch::Client;
 use redlatch_tests::{Process, Server, any_server, each_server};
 
 use crate::support::{
-    AT_ONCE, Grant, SECOND, acquire, await_inboxes, await_nothing_left, client, give_back, helper, hold, ms, sibling,
+    AT_ONCE, Grant, SECOND, acquire, await_inboxes, await_nothing_left, client, give_back, helper, hold, key, ms, sibling,
     start_waiter, subscribers,
 };
 
@@ -82,6 +82,30 @@ fn a_waiter_killed_on_its_turn_kept_the_lock_for_a_ttl() {
     victim.kill9();
     drop(lease);
     await_nothing_left(&server, "a");
+}
+
+#[test]
+fn a_crashed_holder_and_two_stopped_waiters_left_the_others_asleep() {
+    each_server(|server| {
+        let waiters = client(server);
+        server.query::<()>(&["SET", &key("a"), "crashed", "PX", "3000"]);
+        let lapses = Instant::now() + 3 * SECOND;
+        let mut stopped = victims(server, 2);
+        let (sender, grants) = mpsc::channel();
+        let grants: Vec<Grant> = thread::scope(|scope| {
+            for n in 0..3 {
+                start_waiter(scope, &waiters, "a", n, &sender);
+                await_inboxes(server, "a", n + 3);
+            }
+            stopped.pause();
+            grants.iter().take(1).collect()
+        });
+        let late = grants[0].at.saturating_duration_since(lapses);
+        assert!(late < ms(500), "a live waiter had the lock {late:?} after it lapsed");
+        stopped.resume();
+        (0..2).for_each(|_| drop(stopped.expect("released", 10 * SECOND)));
+        await_nothing_left(server, "a");
+    });
 }
 
 /// A process is stopped with ten waiters first in the queue; `live` others wait behind them.

@@ -83,7 +83,7 @@ fn a_denied_publish_failed_the_release_and_lost_a_waiter() {
             let stats = waiters.stats();
             assert_eq!((stats.released, stats.push_denied, stats.pushes), (10, 1, 0));
             assert!((1..=9).contains(&stats.publish_denied), "{}", stats.publish_denied);
-            assert_eventually("nobody listens any more", SECOND, || subscribers(server) == 0);
+            assert_eventually("nobody listens any more", 3 * SECOND, || subscribers(server) == 0);
 
             // Waiters who are told beforehand have no inbox, so nothing is denied any more.
             ten_wait(server, &waiters, &holder, || {});

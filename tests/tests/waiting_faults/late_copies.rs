@@ -7,8 +7,8 @@ use redlatch::{CancelToken, Client, Error};
 use redlatch_tests::{HeldRequest, Proxy, Server, assert_eventually, each_server};
 
 use crate::support::{
-    AT_ONCE, SECOND, acquire, acquire_sha, await_inboxes, await_nothing_left, client, give_back, hold, key, load_scripts, ms,
-    open_inbox, queue_len, sibling,
+    AT_ONCE, SECOND, acquire, acquire_sha, await_inboxes, await_nothing_left, client, give_back, hold, key,
+    load_scripts, ms, open_inbox, queue_len, sibling,
 };
 
 fn acquires(proxy: &Proxy) -> Vec<HeldRequest> {

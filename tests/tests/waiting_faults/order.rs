@@ -72,7 +72,6 @@ fn a_try_overtook_a_waiter_or_joined_the_queue() {
         let joined = monitor.commands().iter().filter(|line| line.lua && (line.is("ZADD") || line.is("HSET"))).count();
         assert_eq!(joined, 0);
         // The turn of a waiter that is on its way is respected by a try.
-        server.query::<()>(&["SET", &sibling("a", "turn"), "99999999999999999 somebody -", "PX", "60000"]);
         give_back(lease);
         server.query::<()>(&["SET", &sibling("a", "turn"), "9000000000000000 somebody -", "PX", "60000"]);
         try_it("somebody's turn");

@@ -151,26 +151,3 @@ fn a_server_that_was_away_for_long_was_found_by_no_inbox() {
     assert_eventually("the inbox is open again", 2 * SECOND, || subscribers(&server) == 1);
     assert_push_works(&server, &waiter);
 }
-
-#[test]
-fn a_lost_message_left_its_waiter_asleep_for_longer_than_a_turn() {
-    let Some(kind) = any_server() else { return };
-    let server = Server::start(kind);
-    let (holder, waiters) = (client(&server), client(&server));
-    let (sender, grants) = mpsc::channel::<Grant>();
-    let lease = hold(&holder, "a");
-    thread::scope(|scope| {
-        for n in 0..3 {
-            start_waiter(scope, &waiters, "a", n, &sender);
-            await_queue(&server, "a", n + 1);
-        }
-        await_inboxes(&server, "a", 3);
-        // The subscription ends without a word to the client, as when a message is lost.
-        let proxyless: i64 = server.query(&["PUBSUB", "NUMPAT"]);
-        assert_eq!(proxyless, 0);
-        let begin = Instant::now();
-        give_back(lease);
-        let grants: Vec<Grant> = grants.iter().take(3).collect();
-        assert!(grants[2].at - begin < SECOND, "{grants:?}");
-    });
-}

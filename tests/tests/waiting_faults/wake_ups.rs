@@ -71,7 +71,8 @@ fn a_release_woke_more_than_one_of_fifty_waiters() {
             assert!(by_push >= 40, "most are woken by push, not by a poll that came first: {by_push}");
             let sha = acquire_sha();
             let asked = monitor.count(|line| line.is("EVALSHA") && line.has(&sha)) as u64;
-            assert!(asked <= by_push + by_poll, "{asked} requests by {by_push} woken and {by_poll} polls");
+            // And one on each of the 16 connections that was on its way when the count began.
+            assert!(asked <= by_push + by_poll + 16, "{asked} requests by {by_push} woken and {by_poll} polls");
         });
     });
 }

@@ -88,7 +88,9 @@ fn main() -> ExitCode {
     fs::create_dir_all(&dir).expect("the temporary directory is writable");
     let good = run(&server, &options, &dir);
     if good {
-        if std::env::var_os("SOAK_KEEP").is_none() { let _ = fs::remove_dir_all(&dir); }
+        if std::env::var_os("SOAK_KEEP").is_none() {
+            let _ = fs::remove_dir_all(&dir);
+        }
         return ExitCode::SUCCESS;
     }
     println!("seed {}, journals in {}", options.seed, dir.display());
