@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::clock::{Clock, Moment, Monitor};
+use crate::clock::{Background, Clock, Moment, Monitor};
 
 /// Why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,14 @@ impl WaiterRegistry {
 
     /// A place to sleep for one waiter, until it is dropped.
     pub(crate) fn join(&self) -> Sleeper<'_> {
+        // A manual clock waits for a waiter that is awake: it asks, and sleeps again, at the instant it woke.
+        let awake = self.clock.background();
         let mut state = self.state.lock();
-        let bed = Arc::new(Monitor::new(&self.clock, false, state.closed));
+        let bed = Arc::new(Monitor::new(&self.clock, true, state.closed));
         let id = state.next;
         state.next += 1;
         state.sleepers.insert(id, bed.clone());
-        Sleeper { registry: self, bed, id }
+        Sleeper { registry: self, bed, id, _awake: awake }
     }
 
     /// Wakes everyone, for good.
@@ -64,6 +66,7 @@ pub(crate) struct Sleeper<'a> {
     registry: &'a WaiterRegistry,
     bed: Arc<Monitor<bool>>,
     id: u64,
+    _awake: Background,
 }
 
 impl Sleeper<'_> {

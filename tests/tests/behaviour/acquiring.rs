@@ -139,7 +139,8 @@ fn a_socket_file_and_a_password_lead_to_the_same_locks_and_show_nowhere() {
     let guard = mine.acquire().unwrap();
     assert!(theirs.try_acquire().unwrap().is_none());
     assert_eq!(server.get("lock:a").as_deref(), Some(guard.token().as_str()), "the default prefix");
-    let shown = format!("{by_socket:?} {by_network:?} {mine:?} {theirs:?} {guard:?} {:?}", Client::builder(&server.url()));
+    let shown =
+        format!("{by_socket:?} {by_network:?} {mine:?} {theirs:?} {guard:?} {:?}", Client::builder(&server.url()));
     by_network.close();
     let shown = format!("{shown} {by_network:?} {:?}", theirs.try_acquire());
     for secret in ["p@ss", "p%40ss", guard.token().as_str()] {
