@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::{Clock, Moment, Monitor};
+use crate::clock::{Background, Clock, Moment, Monitor};
 use crate::token::Token;
 
 use super::cancel::CancelToken;
@@ -57,7 +57,9 @@ impl WaiterRegistry {
 
     /// A place to sleep for the waiter of `token`, until it is dropped.
     pub(crate) fn join(&self, token: &Token, cancel: Option<&CancelToken>) -> Sleeper<'_> {
-        let bed = Arc::new(Monitor::new(&self.clock, false, BedState::default()));
+        // A manual clock waits for a waiter that is awake: it asks, and sleeps again, at the instant it woke.
+        let awake = self.clock.background();
+        let bed = Arc::new(Monitor::new(&self.clock, true, BedState::default()));
         let mut state = self.state.lock();
         bed.lock().closed = state.closed;
         state.beds.insert(token.clone(), bed.clone());
@@ -65,7 +67,7 @@ impl WaiterRegistry {
         if let Some(cancel) = cancel {
             cancel.watch(&bed);
         }
-        Sleeper { registry: self, bed, token: token.clone() }
+        Sleeper { registry: self, bed, token: token.clone(), _awake: awake }
     }
 
     /// Wakes the waiter of `token`; one that is not here any more was granted by
@@ -115,6 +117,7 @@ pub(crate) struct Sleeper<'a> {
     registry: &'a WaiterRegistry,
     bed: Arc<Bed>,
     token: Token,
+    _awake: Background,
 }
 
 impl Sleeper<'_> {

@@ -263,8 +263,11 @@ impl Waiter {
         if stale {
             return None;
         }
-        let until = now.after(Duration::from_millis(fastrand::u64(RETRY_GAP)));
-        Some(Step::Sleep { until: until.min(self.limit()) })
+        // With little time left one more request counts for more than a calm server.
+        let limit = self.limit();
+        let longest = (limit.since(now) / 4).max(Duration::from_millis(RETRY_GAP.start));
+        let gap = Duration::from_millis(fastrand::u64(RETRY_GAP)).min(longest);
+        Some(Step::Sleep { until: now.after(gap).min(limit) })
     }
 
     fn limit(&self) -> Moment {

@@ -63,7 +63,9 @@ fn a_migrating_slot_serves_only_what_needs_no_key_but_the_lock() {
         assert_eq!(other.tries("a").status, 1);
         cluster.begin();
         // Whatever is missing there could be on the other node already.
-        assert!(is_elsewhere(&other.asks("a", "try", "", "-", "")) && is_elsewhere(&other.asks("b", "join", "", "-", "")));
+        assert!(
+            is_elsewhere(&other.asks("a", "try", "", "-", "")) && is_elsewhere(&other.asks("b", "join", "", "-", ""))
+        );
         assert!(is_elsewhere(&other.asks_to_release("a", "0", true)));
         let with_probe = [LOCK.to_owned(), sibling("probe")];
         assert!(is_elsewhere(&other.script(RENEW, &with_probe, &["a", "9000"])));
@@ -74,7 +76,10 @@ fn a_migrating_slot_serves_only_what_needs_no_key_but_the_lock() {
         assert!(cluster.source.pttl(LOCK) > 5_000);
 
         let set = ["SET", &tombstone("a"), "1", "PX", "60000"];
-        assert!(other.command(&set).unwrap_err().starts_with("ASK "), "a key that is not there belongs to the other node");
+        assert!(
+            other.command(&set).unwrap_err().starts_with("ASK "),
+            "a key that is not there belongs to the other node"
+        );
         let mut target = Other::new(&cluster.target);
         assert!(target.command(&set).unwrap_err().starts_with("MOVED "));
         assert_eq!((target.command(&["ASKING"]), target.command(&set)), (Ok(Value::Okay), Ok(Value::Okay)));

@@ -100,25 +100,46 @@ fn proven(name: &str, rules: Rules, bounds: Waits) -> Explored {
 const ALL: Waits = Waits { healthy: 200, killed: 200, stopped: 200, both: 200 };
 
 #[test]
-fn t1() { proven("late", late_copies(), ALL); }
+fn t1() {
+    proven("late", late_copies(), ALL);
+}
 #[test]
-fn t2() { proven("everyone", everyone(), ALL); }
+fn t2() {
+    proven("everyone", everyone(), ALL);
+}
 #[test]
-fn t3() { proven("inboxes", inboxes(), ALL); }
+fn t3() {
+    proven("inboxes", inboxes(), ALL);
+}
 #[test]
-fn t4() { proven("plain", plain_client(), ALL); }
+fn t4() {
+    proven("plain", plain_client(), ALL);
+}
 #[test]
-fn t5() { proven("renewals", renewals(), ALL); }
+fn t5() {
+    proven("renewals", renewals(), ALL);
+}
 #[test]
-fn t6() { proven("shared", shared_inbox(), ALL); }
+fn t6() {
+    proven("shared", shared_inbox(), ALL);
+}
 #[test]
-fn t7() { let mut r = late_copies(); r.ttl = 5; r.turn = 4; r.budget.unanswered = 1; proven("long", r, ALL); }
+fn t7() {
+    let mut r = late_copies();
+    r.ttl = 5;
+    r.turn = 4;
+    r.budget.unanswered = 1;
+    proven("long", r, ALL);
+}
 
 fn find(fault: Fault, watched: Violation, mut rules: Rules) {
     rules.fault = Some(fault);
     rules.watched = Some(watched);
     let t = Instant::now();
-    let found = match Explored::new(rules) { Err(f) => f, Ok(e) => longest_waits(&e, Waits { healthy: 2, ..ALL }).unwrap_err() };
+    let found = match Explored::new(rules) {
+        Err(f) => f,
+        Ok(e) => longest_waits(&e, Waits { healthy: 2, ..ALL }).unwrap_err(),
+    };
     println!("{fault:?} {:?}\n{found}", t.elapsed());
 }
 #[test]
@@ -148,7 +169,9 @@ fn conform() {
     let t = Instant::now();
     for seed in 0..60 {
         let mut twins = Twins::new(&rules, &server, seed);
-        for _ in 0..60 { twins.step(); }
+        for _ in 0..60 {
+            twins.step();
+        }
     }
     println!("{:?}", t.elapsed());
 }

@@ -8,8 +8,8 @@ use redlatch::Client;
 use redlatch_tests::{Process, Server, any_server, each_server};
 
 use crate::support::{
-    AT_ONCE, Grant, SECOND, acquire, await_inboxes, await_nothing_left, client, give_back, helper, hold, key, ms, sibling,
-    start_waiter, subscribers,
+    AT_ONCE, Grant, SECOND, acquire, await_inboxes, await_nothing_left, client, give_back, helper, hold, key, ms,
+    sibling, start_waiter, subscribers,
 };
 
 /// The turn that a silent waiter is given, and what the others may add to it.

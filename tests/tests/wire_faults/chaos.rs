@@ -49,7 +49,7 @@ fn work(server: &Server, client: &Client, thread: usize, stop: &AtomicBool, gran
         }
         let name = format!("t{thread}-{}", round % 3);
         let lock = client.lock_with(&name, fixed(LONG)).unwrap();
-        match lock.try_acquire_for(ms(400)) {
+        match lock.try_acquire_for(ms(150)) {
             Ok(Some(guard)) => {
                 assert_eq!(server.get(&key(&name)).as_deref(), Some(guard.token().as_str()), "{name}");
                 // A reply that belongs to another caller has another fence.
@@ -83,8 +83,8 @@ fn no_caller_ever_reads_the_reply_of_another() {
             }
             let end = Instant::now() + SPAN;
             while Instant::now() < end {
-                misbehave(&proxy, &mut random);
-                std::thread::sleep(ms(5 + random.below(30)));
+                (0..3).for_each(|_| misbehave(&proxy, &mut random));
+                std::thread::sleep(ms(5 + random.below(60)));
                 if random.below(3) == 0 {
                     proxy.pass();
                     std::thread::sleep(ms(random.below(20)));
@@ -95,7 +95,8 @@ fn no_caller_ever_reads_the_reply_of_another() {
         });
         let (grants, stats) = (grants.into_inner(), client.stats());
         assert!(grants > 100, "seed {seed}: only {grants} grants: {stats:?}");
-        assert!(stats.unavailable > 0 && stats.release_unconfirmed > 0, "seed {seed}: no fault was felt: {stats:?}");
+        let felt = stats.unavailable > 0 && stats.polls > 20 && stats.release_unconfirmed > 20;
+        assert!(felt, "seed {seed}: too few faults were felt: {stats:?}");
         assert_eq!(stats.lost_total(), 0, "seed {seed}");
         assert_eventually("the background is done", ms(5_000), || client.stats().background_now == 0);
         let held = || server.keys("lock:*");

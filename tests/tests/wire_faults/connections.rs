@@ -16,8 +16,10 @@ const LONG: Duration = Duration::from_secs(30);
 /// Less than the shortest pause before a request is repeated.
 const AT_ONCE: Duration = ms(50);
 
+type End = fn(&Server, &Proxy);
+
 /// Ways in which a server or the network ends idle connections.
-const ENDS: [(&str, fn(&Server, &Proxy)); 3] = [
+const ENDS: [(&str, End); 3] = [
     ("CLIENT KILL", |server, _| {
         // Not the harness's own connection, which sends this.
         server.query::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]);

@@ -8,8 +8,8 @@ use redlatch_tests::{Proxy, assert_eventually};
 
 use super::fake::{Answer, FakeServer, GRANTED, RELEASED, is_release, is_script};
 use super::support::{
-    NOISE, assert_took, assert_unavailable, client, connect, fixed, key, ms, pooled_client, shown, sibling, timed,
-    with_server,
+    NOISE, assert_takes, assert_took, assert_unavailable, client, connect, fixed, key, ms, pooled_client, shown,
+    sibling, timed, with_server,
 };
 
 const LONG: Duration = Duration::from_secs(30);
@@ -61,12 +61,19 @@ fn half_a_second_on_a_black_hole_takes_half_a_second() {
         let client = client(&proxy.url(), ms(1_000));
         connect(&client);
         proxy.drop_all();
-        // Over the open connection, then over one that cannot be opened.
-        for _ in 0..2 {
-            let lock = client.lock("n").unwrap();
-            let (result, took) = timed(|| lock.try_acquire_for(ms(500)));
-            assert_took(took, ms(500)..ms(600));
-            assert_unavailable(&result.unwrap_err(), &shown(proxy.port()), &["no "]);
+        let lock = client.lock("n").unwrap();
+        for opened in [true, false] {
+            assert_takes(ms(500)..ms(600), || {
+                if opened {
+                    proxy.pass();
+                    connect(&client);
+                    proxy.drop_all();
+                }
+                let (result, took) = timed(|| lock.try_acquire_for(ms(500)));
+                let words = if opened { "no reply in time" } else { "no answer while connecting" };
+                assert_unavailable(&result.unwrap_err(), &shown(proxy.port()), &[words]);
+                took
+            });
         }
     });
 }

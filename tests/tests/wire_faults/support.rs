@@ -12,7 +12,7 @@ const RELEASE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core
 const RENEW: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src/protocol/renew.lua"));
 
 /// What a loaded two-core machine adds to a call that answers at once.
-pub(crate) const NOISE: Duration = Duration::from_millis(200);
+pub(crate) const NOISE: Duration = Duration::from_millis(300);
 
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -146,6 +146,22 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 #[track_caller]
 pub(crate) fn assert_took(elapsed: Duration, expected: Range<Duration>) {
     assert!(expected.contains(&elapsed), "took {elapsed:?}, expected {expected:?}");
+}
+
+/// Asserts that what `call` has measured is never less than expected, and once in three tries no more: other work of
+/// the machine slows one call down, a wrong limit each.
+#[track_caller]
+pub(crate) fn assert_takes(expected: Range<Duration>, mut call: impl FnMut() -> Duration) {
+    let mut times = Vec::new();
+    while times.len() < 3 {
+        let took = call();
+        times.push(took);
+        if expected.contains(&took) {
+            return;
+        }
+        assert!(took >= expected.start, "took {took:?}, expected {expected:?}");
+    }
+    panic!("took {times:?}, expected {expected:?}");
 }
 
 /// Asserts that `error` says that the server at `server` could not be used, in words that hold each of `parts`.
