@@ -11,7 +11,7 @@ FEATURES := --all-features
 # Tests start servers of their own and measure time: more of them at once than cores blurs the measurement.
 TEST_THREADS ?= 2
 
-# Passed on to the demo or the benchmarks: make bench ARGS="--quick"
+# Passed on to the demo, the benchmarks or the soak test: make bench ARGS="--quick"
 ARGS ?=
 
 step = @printf '\n==> %s\n'
@@ -50,7 +50,13 @@ test: setup ## Run every check that a change must pass
 
 .PHONY: bench
 bench: setup ## Run the benchmarks
-	cargo run --release -p redlatch-tests --bin bench -- $(ARGS)
+	@status=0; for bench in bench handover; do \
+		cargo run --release -p redlatch-tests --bin $$bench -- $(ARGS) || status=$$?; \
+	done; exit $$status
+
+.PHONY: soak
+soak: setup ## Kill and stop processes that share a lock, for ARGS="--seconds 60"
+	cargo run --release -p redlatch-tests --bin soak -- $(ARGS)
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -1,8 +1,11 @@
-//! A short run of the soak test.
+//! A short run of the soak test, and what such runs have found.
 
+use std::path::Path;
 use std::time::Duration;
 
-use redlatch_tests::{Process, any_server};
+use redlatch_tests::{Monitor, Process, Server, any_server, assert_eventually};
+
+const SOAK: &str = env!("CARGO_BIN_EXE_soak");
 
 // Faults 1, 3, 20, 25 and 26 in one: processes that share a lock die and stall at random moments.
 #[test]
@@ -10,7 +13,41 @@ fn processes_that_are_killed_and_stopped_leave_no_overlap_orphan_or_hung_waiter(
     if any_server().is_none() {
         return;
     }
-    let mut soak = Process::start(env!("CARGO_BIN_EXE_soak"), ["--seconds", "10"]);
+    let mut soak = Process::start(SOAK, ["--seconds", "10"]);
     let status = soak.wait_exit(Duration::from_secs(60)).expect("the run is bounded");
     assert!(status.success(), "{}\n{}", soak.lines().join("\n"), soak.error_lines().join("\n"));
+}
+
+/// A process of the soak test, whose threads take turns on one lock.
+fn worker(server: &Server, journal: &Path) -> Process {
+    Process::start(SOAK, ["worker", &server.url(), &journal.display().to_string(), "1", "2"])
+}
+
+/// Acquires that tell the server where to wake the waiter, and those that name no inbox.
+fn joins(monitor: &Monitor) -> Vec<bool> {
+    // EVALSHA, hash, 7, seven keys, token, ttl, fence retention, mode, score, inbox.
+    let commands = monitor.client_commands();
+    let joins = commands.iter().filter(|line| line.args.get(13).is_some_and(|mode| mode == "join"));
+    joins.map(|line| line.args[15] != "-").collect()
+}
+
+// The kernel ends a socket read that has a time limit with EINTR when the process goes on.
+#[test]
+fn a_process_that_was_stopped_keeps_its_inbox() {
+    let Some(kind) = any_server() else { return };
+    let server = Server::start(kind);
+    let monitor = Monitor::start(&server);
+    let journals = ["one", "other"].map(|name| server.dir().join(name));
+    let workers = journals.each_ref().map(|journal| worker(&server, journal));
+    let ready = || monitor.count(|line| line.is("SUBSCRIBE")) == 2 && joins(&monitor).ends_with(&[true; 30]);
+    assert_eventually("both have an inbox", Duration::from_secs(10), ready);
+    monitor.clear();
+    for round in 1..=3 {
+        workers[0].pause();
+        workers[0].resume();
+        assert_eventually("they go on", Duration::from_secs(10), || joins(&monitor).len() > round * 50);
+    }
+    monitor.wait_idle();
+    assert_eq!(monitor.count(|line| line.is("SUBSCRIBE")), 0);
+    assert!(joins(&monitor).iter().all(|has_inbox| *has_inbox), "every waiter can be woken");
 }

@@ -83,8 +83,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// Poll interval with an inbox at rank 0; grows by as much a rank.
 const POLL_WITH_INBOX: Duration = Duration::from_millis(200);
 
-/// Mean gap between two waiters who ask after the end of what keeps the lock busy.
-const ASK_AFTER_END: Duration = Duration::from_millis(100);
+/// How much each rank adds to the time over which waiters ask after the end of what keeps the lock busy.
+const ASK_AFTER_END: Duration = Duration::from_millis(200);
 
 /// The longest poll interval.
 const LONGEST_POLL: Duration = Duration::from_secs(30);
@@ -287,9 +287,9 @@ impl Waiter {
     }
 }
 
-/// How long after the end of what keeps the lock busy a waiter asks: the first two at once, the others at random so
-/// that about ten ask in a second. The rank is that of the last answer, and waiters who take turns all join last: a fixed
-/// order by rank would leave the first moments without anyone.
+/// How long after the end of what keeps the lock busy a waiter asks: the first two at once, the others at random, so
+/// that five a second ask however many there are. The rank is that of the last answer, and waiters who take turns all
+/// join last: an order by rank would leave the first seconds without anyone.
 fn spread_after_end(rank: u64) -> Duration {
     let ranks = u32::try_from(rank.saturating_sub(1)).unwrap_or(u32::MAX);
     ASK_AFTER_END.saturating_mul(ranks).mul_f64(fastrand::f64())
@@ -402,6 +402,21 @@ mod tests {
         asks(&mut waiter, at(11));
         waiter.answered(busy(9, 5), false, at(12));
         assert!(sleeps(&mut waiter, at(12)) >= at(12 + 52));
+    }
+
+    #[test]
+    fn among_many_who_joined_last_some_ask_soon_after_the_end() {
+        let asks_at = |_| {
+            let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+            asks(&mut waiter, at(0));
+            waiter.answered(busy(1_000, 100), true, at(0));
+            sleeps(&mut waiter, at(0))
+        };
+        let times: Vec<Moment> = (0..2_000).map(asks_at).collect();
+        assert!(times.iter().all(|time| *time >= at(1_001)), "nobody asks before the end");
+        let soon = times.iter().filter(|time| **time < at(1_501)).count();
+        // A fortieth: the first half second of 99 × 0.2 s.
+        assert!((20..=100).contains(&soon), "{soon}");
     }
 
     #[test]

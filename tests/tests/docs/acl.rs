@@ -1,5 +1,6 @@
 //! The access rules of docs/operations.md: enough for everything that a client does, and none too many.
 
+use std::collections::BTreeMap;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
@@ -146,12 +147,21 @@ fn push_steps<'scope>(
     Ok(())
 }
 
+fn denied_commands(server: &Server) -> Vec<String> {
+    let log: Vec<BTreeMap<String, redis::Value>> = server.query(&["ACL", "LOG"]);
+    log.into_iter().map(|mut entry| redis::from_redis_value(entry.remove("object").unwrap()).unwrap()).collect()
+}
+
 #[test]
 fn the_documented_access_rules_are_enough() {
     each_server(|server| {
         set_user(server, &documented());
         assert!(exercise(server).unwrap());
         assert_eq!(push(server), Ok(()));
+        // What is denied all the same, and may be.
+        let denied = denied_commands(server);
+        let harmless = ["client", "client|setinfo", "unsubscribe", "punsubscribe"];
+        assert!(denied.iter().all(|command| harmless.contains(&command.as_str())), "{denied:?}");
     });
 }
 

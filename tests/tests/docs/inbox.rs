@@ -194,8 +194,7 @@ fn an_overdue_turn_is_its_waiters_still_and_drops_the_inbox_for_anyone_else() {
     each_server(|server| {
         let mut other = held(server, &[("a", "dead"), ("b", "dead"), ("c", "-"), ("d", "live")]);
         assert!(server.del(LOCK));
-        let overdue = format!("1 a dead");
-        server.set(&sibling("turn"), &overdue);
+        server.set(&sibling("turn"), "1 a dead");
         assert_eq!(other.joins_with("a", "dead").status, 1, "its own");
         assert_eq!((turn(server), queue(server).len()), (None, 3));
 

@@ -135,3 +135,16 @@ fn every_link_within_the_documentation_leads_somewhere() {
         }
     }
 }
+
+#[test]
+fn every_make_target_in_the_documentation_is_one() {
+    let makefile = read("Makefile");
+    for page in PAGES {
+        let text = read(page);
+        let mut named: BTreeSet<&str> = text.lines().filter_map(|line| line.strip_prefix("make ")).collect();
+        named.extend(quoted(&text).filter_map(|code| code.strip_prefix("make ")));
+        for target in named.iter().filter_map(|words| words.split([' ', '`']).next()) {
+            assert!(makefile.lines().any(|line| line.starts_with(&format!("{target}: "))), "{page}: make {target}");
+        }
+    }
+}

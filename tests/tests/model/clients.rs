@@ -3,7 +3,8 @@
 //! A client may take each of its steps at any moment that the rules allow, or never: a pause of any length, across
 //! any deadline, is a state in which others and the time go on.
 
-use super::rules::{Fault, Rules, Violation};
+use super::promises::Violation;
+use super::rules::{Fault, Rules};
 use super::server::World;
 use super::state::{CLIENTS, Inbox, Owner, Phase, Renewal, Reply, Request, State};
 
@@ -22,6 +23,8 @@ pub(crate) enum Step {
     /// The client gives up waiting: cancelled, or its time is over.
     GiveUp(usize),
     Release(usize),
+    /// The client gives up an unanswered release; only with that fault.
+    EndRelease(usize),
     /// The process of this client is killed.
     Die(usize),
     LateAcquire(usize, usize),
@@ -70,8 +73,12 @@ impl Rules {
             let mut world = World { state: *state, rules: self, broken: None };
             world.take(step);
             let after = self.forget(world.state).canonical();
-            let broken = world.broken.or_else(|| self.check(&after));
-            visit(step, after, broken.filter(|broken| self.watched.is_none_or(|watched| watched == *broken)));
+            let broken = world
+                .broken
+                .into_iter()
+                .chain(self.check(&after))
+                .find(|broken| self.watched.is_none_or(|watched| watched == *broken));
+            visit(step, after, broken);
         }
     }
 }
@@ -111,10 +118,9 @@ impl Possible<'_> {
             }
             self.inbox(client, stopped);
         }
-        let (state, rules) = (self.state, self.rules);
+        let state = self.state;
         self.trouble(state.budget.plain > 0 && state.key == Owner::Nobody, Step::PlainSet);
         self.soon(state.key == Owner::Plain, Step::PlainDelete);
-        let _ = rules;
         if self.schedule == Schedule::Any || !self.urgent {
             self.steps.push(Step::Tick);
         }
@@ -148,6 +154,8 @@ impl Possible<'_> {
             Phase::Asking | Phase::Releasing => {
                 self.soon(client.reply != Reply::None, Step::Receive(index));
                 self.trouble(role.unanswered && budget.unanswered > 0, Step::NoAnswer(index));
+                let over = client.phase == Phase::Releasing && client.deadline == 0 && client.reply == Reply::None;
+                self.trouble(over && self.rules.fault == Some(Fault::ReleaseEndsWithTtl), Step::EndRelease(index));
             }
             Phase::Sleeping => {
                 self.soon(client.sleep == 0, Step::Ask(index));
@@ -199,6 +207,10 @@ impl World<'_> {
             Step::NoAnswer(client) => self.no_answer(client),
             Step::GiveUp(client) => self.give_up(client),
             Step::Release(client) => self.start_release(client),
+            Step::EndRelease(client) => {
+                self.leave_request(client);
+                self.state.clients[client].phase = Phase::Over;
+            }
             Step::Die(client) => self.die(client),
             Step::LateAcquire(client, copy) => {
                 if let Some(request) = self.state.clients[client].take_copy(copy) {
@@ -378,12 +390,20 @@ impl World<'_> {
         let owed = client.place > 0 || client.unanswered;
         client.phase = if owed { Phase::Releasing } else { Phase::Over };
         (client.place, client.sleep, client.deadline, client.pushed) = (0, 0, 0, false);
+        self.limit_release(index);
     }
 
     fn start_release(&mut self, index: usize) {
         let client = &mut self.state.clients[index];
         (client.phase, client.deadline) = (Phase::Releasing, 0);
         self.forget_renewal(index);
+        self.limit_release(index);
+    }
+
+    fn limit_release(&mut self, index: usize) {
+        if self.has(Fault::ReleaseEndsWithTtl) {
+            self.state.clients[index].deadline = self.rules.ttl;
+        }
     }
 
     fn receive_renewal(&mut self, index: usize) {

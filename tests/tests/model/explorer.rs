@@ -49,6 +49,11 @@ impl Explored {
         Err(Counterexample { rules, violation, steps })
     }
 
+    /// Whether a state of this kind was reached: a run that cannot meet what it is for proves nothing.
+    pub(crate) fn meets(&self, kind: impl Fn(&State) -> bool) -> bool {
+        self.states.iter().any(kind)
+    }
+
     fn add(&mut self, state: State, parent: u32) {
         if self.index.insert(&state) {
             self.states.push(state);

@@ -1,6 +1,7 @@
 //! The scripts, line by line: `acquire.lua`, `release.lua`, `renew.lua`. A script is one step.
 
-use super::rules::{Fault, Rules, Violation};
+use super::promises::Violation;
+use super::rules::{Fault, Rules};
 use super::state::{CLIENTS, Channel, Client, Entry, Owner, Reply, Request, State, Turn};
 
 /// A state that a step works on, and the first promise that the step broke.
@@ -26,7 +27,7 @@ impl World<'_> {
         let joins = self.rules.clients[client].joins;
         let new_score = self.state.next_score();
         if self.state.clients[client].gone {
-            if self.has(Fault::ProbeDeletesTombstone) {
+            if self.has(Fault::AcquireDeletesTombstone) {
                 self.state.clients[client].gone = false;
             }
             return Reply::Abandoned;
@@ -103,6 +104,7 @@ impl World<'_> {
             self.state.turn = None;
             pass |= holder == Owner::Nobody && !self.has(Fault::CancelDropsTurn);
         }
+        pass |= self.has(Fault::ReleaseAlwaysPasses);
         let free = self.state.key == Owner::Nobody && (pass || mine);
         if pass {
             self.pass_turn(client);
@@ -165,7 +167,7 @@ impl World<'_> {
         let renewed = self.state.key == Owner::Token(client as u8);
         if renewed {
             self.state.key_left = self.rules.ttl;
-        } else if self.has(Fault::ProbeDeletesTombstone) {
+        } else if self.has(Fault::RenewDeletesTombstone) {
             self.state.clients[client].gone = false;
         }
         renewed

@@ -3,8 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::clients::Step;
-use super::rules::{Rules, Violation};
-use super::state::{Owner, Reply, State};
+use super::promises::Violation;
+use super::rules::Rules;
+use super::state::{Owner, Phase, Reply, State};
 
 /// A way to a broken promise.
 #[derive(Debug)]
@@ -47,8 +48,14 @@ impl Counterexample {
                 format!("the server executes {}'s {answer}", name(client))
             }
             Step::Receive(client) => {
-                let after = after.clients[client].phase;
-                format!("{} takes in the answer and is {after:?}", name(client)).to_lowercase()
+                let then = match after.clients[client].phase {
+                    Phase::Idle | Phase::Asking | Phase::Dead => "goes on",
+                    Phase::Sleeping => "sleeps",
+                    Phase::Holding => "has the lock",
+                    Phase::Releasing => "gives up",
+                    Phase::Over => "is done",
+                };
+                format!("{} takes in the answer and {then}", name(client))
             }
             Step::NoAnswer(client) => {
                 let late = before.clients[client].reply == Reply::None;
@@ -57,6 +64,7 @@ impl Counterexample {
             }
             Step::GiveUp(client) => format!("{} gives up waiting", name(client)),
             Step::Release(client) => format!("{} releases", name(client)),
+            Step::EndRelease(client) => format!("{} gives up its release", name(client)),
             Step::Die(client) => format!("the process of {} is killed", name(client)),
             Step::LateAcquire(client, _) => format!("the server executes a late acquire of {}", name(client)),
             Step::LateRelease(client) => format!("the server executes a late release of {}", name(client)),

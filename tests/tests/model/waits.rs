@@ -1,8 +1,10 @@
 //! How long live waiters wait at most, from every reachable state on, once no more trouble comes.
 
+use std::fmt::{self, Display, Formatter};
+
 use super::clients::{Schedule, Step};
 use super::explorer::Explored;
-use super::rules::Violation;
+use super::promises::Violation;
 use super::state::{CLIENTS, Phase, State};
 use super::trace::Counterexample;
 
@@ -17,6 +19,13 @@ pub(crate) struct Waits {
     pub(crate) stopped: u8,
     /// With one killed and another one stopped.
     pub(crate) both: u8,
+}
+
+impl Display for Waits {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Waits { healthy, killed, stopped, both } = self;
+        write!(out, "longest waits in ticks: {healthy}, one killed {killed}, one stopped {stopped}, both {both}")
+    }
 }
 
 impl Waits {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::Client;
-use redlatch_tests::{Server, assert_eventually, each_server_with};
+use redlatch_tests::{Server, any_server, assert_eventually, each_server, each_server_with};
 
 use crate::alone::machine_to_myself;
 use crate::support::{
@@ -38,23 +38,32 @@ fn assert_takes(what: &str, expected: Duration, mut work: impl FnMut() -> Durati
     panic!("{what}: took {took:?}, expected {expected:?}; the machine was busy all the time");
 }
 
-/// Runs `body` with a client that has an inbox and with one that may have none.
+/// Rules of a user that may have no inbox.
+const POLLER: &str = "poller on >pw ~* &* +@all -subscribe";
+
+/// Runs `body` with a client that has an inbox and with one that may have none, on every server.
 fn with_and_without_inbox(body: impl Fn(&Server, &Client, &str)) {
     let _machine = machine_to_myself();
-    each_server_with(
-        |builder| builder.user("poller on >pw ~* &* +@all -subscribe"),
-        |server| {
-            let pushed = client(server);
-            open_inbox(server, &pushed);
-            body(server, &pushed, "with an inbox");
-            let polled = Client::open(&server.url_as("poller", "pw")).unwrap();
-            let lease = hold(&pushed, "denied");
-            assert!(polled.lock("denied").unwrap().try_acquire_for(ms(50)).unwrap().is_none());
-            assert_eventually("push is denied", SECOND, || polled.stats().push_denied == 1);
-            give_back(lease);
-            body(server, &polled, "without an inbox");
-        },
-    );
+    each_server_with(|builder| builder.user(POLLER), |server| with_both(server, &body));
+}
+
+/// As [`with_and_without_inbox`], on one server.
+fn on_one_server(body: impl Fn(&Server, &Client, &str)) {
+    let _machine = machine_to_myself();
+    let Some(kind) = any_server() else { return };
+    with_both(&Server::builder(kind).user(POLLER).start(), &body);
+}
+
+fn with_both(server: &Server, body: &impl Fn(&Server, &Client, &str)) {
+    let pushed = client(server);
+    open_inbox(server, &pushed);
+    body(server, &pushed, "with an inbox");
+    let polled = Client::open(&server.url_as("poller", "pw")).unwrap();
+    let lease = hold(&pushed, "denied");
+    assert!(polled.lock("denied").unwrap().try_acquire_for(ms(50)).unwrap().is_none());
+    assert_eventually("push is denied", SECOND, || polled.stats().push_denied == 1);
+    give_back(lease);
+    body(server, &polled, "without an inbox");
 }
 
 // Fault 22
@@ -75,25 +84,22 @@ fn a_wait_for_half_a_second_lasted_as_long_as_the_holder() {
 #[test]
 fn the_wait_that_opens_the_inbox_lasts_no_longer_than_others() {
     let _machine = machine_to_myself();
-    each_server_with(
-        |builder| builder,
-        |server| {
-            let lease = client(server).lease("a", ttl(4_000)).unwrap();
-            assert_takes("a first wait", ms(300), || {
-                let waiter = client(server);
-                let (outcome, took) = timed(|| waiter.lock("a").unwrap().try_acquire_for(ms(300)));
-                assert!(outcome.unwrap().is_none());
-                took
-            });
-            give_back(lease);
-        },
-    );
+    each_server(|server| {
+        let lease = client(server).lease("a", ttl(4_000)).unwrap();
+        assert_takes("a first wait", ms(300), || {
+            let waiter = client(server);
+            let (outcome, took) = timed(|| waiter.lock("a").unwrap().try_acquire_for(ms(300)));
+            assert!(outcome.unwrap().is_none());
+            took
+        });
+        give_back(lease);
+    });
 }
 
 // Fault 21
 #[test]
 fn a_wait_of_one_second_was_stretched_by_a_long_ttl() {
-    with_and_without_inbox(|server, waiter, how| {
+    on_one_server(|server, waiter, how| {
         let lease = client(server).lease("a", ttl(60_000)).unwrap();
         assert_takes(how, SECOND, || {
             let lock = waiter.lock_with("a", ttl(60_000)).unwrap();
@@ -108,7 +114,7 @@ fn a_wait_of_one_second_was_stretched_by_a_long_ttl() {
 // Fault 21
 #[test]
 fn a_wait_of_a_minute_did_not_notice_the_end_of_a_ttl_of_one_second() {
-    with_and_without_inbox(|server, waiter, how| {
+    on_one_server(|server, waiter, how| {
         let lock = waiter.lock_with("a", ttl(1_000)).unwrap();
         assert_takes(how, SECOND, || {
             let (guard, took) = timed(|| {
@@ -124,7 +130,7 @@ fn a_wait_of_a_minute_did_not_notice_the_end_of_a_ttl_of_one_second() {
 // Fault 21: the waiter's own ttl passes several times.
 #[test]
 fn a_waiter_gave_up_after_its_own_ttl() {
-    with_and_without_inbox(|server, waiter, how| {
+    on_one_server(|server, waiter, how| {
         let lease = client(server).lease("a", ttl(200)).unwrap();
         thread::scope(|scope| {
             let waiting =

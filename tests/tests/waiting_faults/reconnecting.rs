@@ -8,8 +8,7 @@ use redlatch::{Client, LostReason};
 use redlatch_tests::{Proxy, Server, any_server, assert_eventually, each_server};
 
 use crate::support::{
-    AT_ONCE, Grant, SECOND, await_inboxes, await_nothing_left, await_queue, client, give_back, hold, start_waiter,
-    subscribers,
+    AT_ONCE, Grant, SECOND, await_inboxes, await_nothing_left, client, give_back, hold, start_waiter, subscribers,
 };
 
 /// One waiter, and how long after the release it had the lock.

@@ -43,18 +43,32 @@ fn one_of_sixteen_threads_got_more_than_its_share() {
     }
     assert_eventually("all are under way", 20 * SECOND, || counts(&mut processes).iter().all(|count| *count >= 3));
 
-    let (commands, before) = (client_commands(&server), counts(&mut processes));
+    // A thread whose processor is taken away for a quarter of a second loses its rounds: a window may be spoilt, while
+    // what is unfair by itself shows in all of them.
+    let mut windows = Vec::new();
+    for _ in 0..3 {
+        let shares = one_window(&server, &mut processes);
+        let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+        if ((most - least) as f64) < 0.05 * *most as f64 {
+            return;
+        }
+        windows.push(shares);
+    }
+    panic!("shares differ by five percent or more: {windows:?}");
+}
+
+/// What each thread gets in some hundred rounds, at four commands for each acquisition at most.
+fn one_window(server: &Server, processes: &mut [Process]) -> Vec<u64> {
+    let (commands, before) = (client_commands(server), counts(processes));
     let mut shares: Vec<u64> = Vec::new();
     assert_eventually("they have had enough rounds", Duration::from_secs(40), || {
         std::thread::sleep(Duration::from_millis(100));
-        shares = counts(&mut processes).iter().zip(&before).map(|(now, before)| now - before).collect();
+        shares = counts(processes).iter().zip(&before).map(|(now, before)| now - before).collect();
         shares.iter().all(|share| *share >= ROUNDS)
     });
-    let commands = client_commands(&server) - commands;
+    let commands = client_commands(server) - commands;
     assert_eq!(shares.len(), PROCESSES * THREADS);
-    let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
-    let difference = (most - least) as f64 / *most as f64;
-    assert!(difference < 0.05, "shares differ by {difference:.3}: {shares:?}");
     let each = commands as f64 / shares.iter().sum::<u64>() as f64;
     assert!(each <= 4.0, "{each:.2} commands for each acquisition");
+    shares
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     let served = player.expect("served");
     let numbers: Vec<u64> = served.split_whitespace().map(|text| text.parse().expect("a number")).collect();
     let [came, pushes, _polls] = numbers[..] else { panic!("three numbers: {served:?}") };
-    assert_eq!(came, WAITERS, "everyone was served");
+    assert_eq!(came, WAITERS, "everyone was served: {}", player.complaints());
     let counts = server.command_counts();
     let published = counts.get("publish").copied().unwrap_or(0);
     // Every release but the last one finds a waiter; the first is the holder's.

@@ -11,7 +11,7 @@ use redlatch_tests::Process;
 use crate::checker::Life;
 use crate::journal::{self, Nanos, now};
 use crate::worker::Orders;
-use crate::{TTL, TURN, WORKERS};
+use crate::{Options, TTL, TURN, WORKERS};
 
 /// Time from one fault to the next.
 const EVERY: Duration = Duration::from_millis(700);
@@ -26,6 +26,7 @@ const END_LIMIT: Duration = Duration::from_secs(8);
 pub(crate) struct Crew<'a> {
     url: String,
     dir: &'a Path,
+    threads: usize,
     dice: fastrand::Rng,
     running: Vec<Running>,
     lives: Vec<(Life, PathBuf)>,
@@ -41,9 +42,9 @@ struct Running {
 }
 
 impl<'a> Crew<'a> {
-    pub(crate) fn start(url: String, dir: &'a Path, seed: u64) -> Crew<'a> {
-        let dice = fastrand::Rng::with_seed(seed);
-        let mut crew = Crew { url, dir, dice, running: Vec::new(), lives: Vec::new(), kills: 0, stops: 0 };
+    pub(crate) fn start(url: String, dir: &'a Path, options: &Options) -> Crew<'a> {
+        let (dice, threads) = (fastrand::Rng::with_seed(options.seed), options.threads);
+        let mut crew = Crew { url, dir, threads, dice, running: Vec::new(), lives: Vec::new(), kills: 0, stops: 0 };
         for worker in 0..WORKERS {
             let started = crew.worker(worker);
             crew.running.push(started);
@@ -54,7 +55,8 @@ impl<'a> Crew<'a> {
     fn worker(&mut self, worker: usize) -> Running {
         let number = self.lives.len() + self.running.len();
         let journal = self.dir.join(format!("worker-{worker}-life-{number}.log"));
-        let orders = Orders { url: self.url.clone(), journal: journal.clone(), seed: self.dice.u64(..) };
+        let (url, seed, threads) = (self.url.clone(), self.dice.u64(..), self.threads);
+        let orders = Orders { url, journal: journal.clone(), seed, threads };
         let program = std::env::current_exe().expect("this program has a path");
         let process = Process::start(program, std::iter::once("worker".to_owned()).chain(orders.words()));
         Running { process, life: Life { worker, ..Life::default() }, journal, stopped: None }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use redlatch::{Client, Guard, Lock, LockOptions, LostReason};
 
 use crate::journal::{Event, Journal, NOTHING, now};
-use crate::{LOCK, THREADS, TTL};
+use crate::{LOCK, TTL};
 
 /// How long the lock is held, in µs.
 const HOLD: std::ops::RangeInclusive<u64> = 200..=5_000;
@@ -21,16 +21,19 @@ pub(crate) struct Orders {
     pub(crate) url: String,
     pub(crate) journal: PathBuf,
     pub(crate) seed: u64,
+    pub(crate) threads: usize,
 }
 
 impl Orders {
-    pub(crate) fn words(&self) -> [String; 3] {
-        [self.url.clone(), self.journal.display().to_string(), self.seed.to_string()]
+    pub(crate) fn words(&self) -> [String; 4] {
+        let journal = self.journal.display().to_string();
+        [self.url.clone(), journal, self.seed.to_string(), self.threads.to_string()]
     }
 
     pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Option<Orders> {
-        let (url, journal, seed) = (words.next()?, words.next()?.into(), words.next()?.parse().ok()?);
-        words.next().is_none().then_some(Orders { url, journal, seed })
+        let (url, journal) = (words.next()?, words.next()?.into());
+        let (seed, threads) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        words.next().is_none().then_some(Orders { url, journal, seed, threads })
     }
 }
 
@@ -40,7 +43,7 @@ pub(crate) fn run(orders: &Orders) {
     let lock = client.lock_with(LOCK, LockOptions::new().ttl(TTL)).expect("the options are valid");
     let journal = Arc::new(Journal::create(&orders.journal).expect("the journal is new"));
     let stopping = Arc::new(AtomicBool::new(false));
-    let threads: Vec<_> = (0..THREADS)
+    let threads: Vec<_> = (0..orders.threads)
         .map(|thread| {
             let (lock, journal, stopping) = (lock.clone(), journal.clone(), stopping.clone());
             let mut holds = fastrand::Rng::with_seed(orders.seed.wrapping_add(thread as u64));
