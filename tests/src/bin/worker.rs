@@ -398,7 +398,7 @@ impl Worker {
             ("timed_out", stats.timed_out),
             ("unavailable", stats.unavailable),
             ("acquire_failed", stats.acquire_failed),
-            ("polls", stats.polls),
+            ("polls", stats.poll_wakeups),
             ("renewed", stats.renewed),
             ("renewal_retried", stats.renewal_retried),
             ("renewal_failed", stats.renewal_failed),
