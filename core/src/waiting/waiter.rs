@@ -247,8 +247,9 @@ impl Waiter {
         if !fault.is_retryable() {
             return Some(Step::Done(Verdict::Failed(fault)));
         }
-        // The caller's limit cut the wait for this answer short, which says nothing of the server. The last word is busy.
-        let cut_short = fault.kind == FaultKind::Unreachable && fault.unanswered;
+        // The caller's limit cut the wait for a slot, a connection or this answer short, which says nothing of the
+        // server. The last word is busy.
+        let cut_short = fault.kind == FaultKind::Unreachable;
         if cut_short && self.busy_seen && self.outage.is_none() && now.after(FIRST_ANSWER) >= self.limit() {
             return Some(Step::Sleep { until: self.limit() });
         }

@@ -161,4 +161,5 @@ fn what_may_be_shared_between_threads_can_be() {
     shared::<redlatch::Stats>();
     shared::<redlatch::Token>();
     shared::<redlatch::ManualClock>();
+    shared::<redlatch::CancelToken>();
 }

@@ -93,6 +93,23 @@ fn a_waiter_gets_the_lock_after_the_holders_ttl() {
 }
 
 #[test]
+fn a_release_wakes_a_waiter_without_time_passing() {
+    let (client, other, clock) = clients();
+    let guard = client.lock("a").unwrap().acquire().unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.lock("a").unwrap().acquire().unwrap().fence());
+        assert_eventually("its inbox is open", 5 * SECOND, || other.stats().poll_wakeups >= 1);
+        // Returns when the waiter sleeps again.
+        clock.advance(Duration::from_nanos(1));
+        let fence = guard.fence();
+        drop(guard);
+        assert!(waiter.join().unwrap() > fence);
+    });
+    assert_eq!(other.stats().push_wakeups, 1);
+    assert_eq!(other.stats().wait_micros.max(), 0);
+}
+
+#[test]
 fn a_wait_ends_by_the_manual_clock() {
     let (client, other, clock) = clients();
     let _guard = client.lock("a").unwrap().acquire().unwrap();

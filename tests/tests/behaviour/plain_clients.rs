@@ -1,5 +1,6 @@
 //! Clients of the plain pattern on the same key: `SET NX PX`, and compare-and-delete in a script.
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
@@ -101,18 +102,25 @@ fn a_plain_client_that_is_quicker_than_the_turn_only_delays_the_waiter(store: &S
     let mut plain = Plain::new(store, "a");
     for _ in 0..5 {
         let guard = holder.lock("a").unwrap().acquire().unwrap();
+        let (go_on, told) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| client.lock("a").unwrap().acquire().unwrap().release().unwrap());
+            let client = &client;
+            let waiter = scope.spawn(move || {
+                let guard = client.lock("a").unwrap().acquire().unwrap();
+                told.recv().unwrap();
+                guard.release().unwrap()
+            });
             store.wait_for_waiters("a", 1);
             drop(guard);
             // A turn binds redlatch's clients only.
             if plain.acquire("quick", 10_000) {
                 assert_eventually("the waiter has asked and gone back to the queue", SECOND, || {
-                    waiter.is_finished() || store.look("a").is_some_and(|info| info.waiters() == 1)
+                    store.look("a").is_some_and(|info| info.waiters() == 1)
                 });
-                assert!(!waiter.is_finished(), "the plain client has it");
+                assert_eq!(store.holder("a").as_deref(), Some("quick"));
                 assert!(plain.release("quick"));
             }
+            go_on.send(()).unwrap();
             assert_eq!(waiter.join().unwrap(), Released::Released);
         });
     }

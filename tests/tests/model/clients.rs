@@ -128,7 +128,8 @@ impl Possible<'_> {
 
     fn network(&mut self, index: usize) {
         let client = &self.state.clients[index];
-        let sent = matches!(client.phase, Phase::Asking | Phase::Releasing) && client.reply == Reply::None;
+        let sent =
+            matches!(client.phase, Phase::Asking | Phase::Releasing | Phase::GivingUp) && client.reply == Reply::None;
         self.soon(sent, Step::Execute(index));
         self.soon(matches!(client.renewal, Renewal::Sent(_)), Step::ExecuteRenewal(index));
         for copy in 0..client.copies.len() {
@@ -151,7 +152,7 @@ impl Possible<'_> {
         self.trouble(role.dies && budget.deaths > 0 && !client.is_over(), Step::Die(index));
         match client.phase {
             Phase::Idle => self.trouble(true, Step::Ask(index)),
-            Phase::Asking | Phase::Releasing => {
+            Phase::Asking | Phase::Releasing | Phase::GivingUp => {
                 self.soon(client.reply != Reply::None, Step::Receive(index));
                 self.trouble(role.unanswered && budget.unanswered > 0, Step::NoAnswer(index));
                 let over = client.phase == Phase::Releasing && client.deadline == 0 && client.reply == Reply::None;
@@ -379,7 +380,7 @@ impl World<'_> {
         if std::mem::take(&mut client.reply) == Reply::None {
             match client.phase {
                 Phase::Asking => client.leave_copy(request),
-                Phase::Releasing => client.release_copies += 1,
+                Phase::Releasing | Phase::GivingUp => client.release_copies += 1,
                 _ => {}
             }
         }
@@ -388,22 +389,17 @@ impl World<'_> {
     fn give_up(&mut self, index: usize) {
         let client = &mut self.state.clients[index];
         let owed = client.place > 0 || client.unanswered;
-        client.phase = if owed { Phase::Releasing } else { Phase::Over };
+        client.phase = if owed { Phase::GivingUp } else { Phase::Over };
         (client.place, client.sleep, client.deadline, client.pushed) = (0, 0, 0, false);
-        self.limit_release(index);
     }
 
     fn start_release(&mut self, index: usize) {
         let client = &mut self.state.clients[index];
         (client.phase, client.deadline) = (Phase::Releasing, 0);
-        self.forget_renewal(index);
-        self.limit_release(index);
-    }
-
-    fn limit_release(&mut self, index: usize) {
-        if self.has(Fault::ReleaseEndsWithTtl) {
-            self.state.clients[index].deadline = self.rules.ttl;
+        if self.rules.fault == Some(Fault::ReleaseEndsWithTtl) {
+            client.deadline = self.rules.ttl;
         }
+        self.forget_renewal(index);
     }
 
     fn receive_renewal(&mut self, index: usize) {

@@ -138,8 +138,9 @@ fn client(client: &Client) -> u64 {
         Phase::Sleeping => 2,
         Phase::Holding => 3,
         Phase::Releasing => 4,
-        Phase::Over => 5,
-        Phase::Dead => 6,
+        Phase::GivingUp => 5,
+        Phase::Over => 6,
+        Phase::Dead => 7,
     };
     word.put(phase, 3);
     word.put(client.unanswered, 1);

@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     AcquireDeletesTombstone,
     /// The write of renew that changes nothing is a `DEL` of the tombstone.
     RenewDeletesTombstone,
-    /// A release that gets no answer is given up after a ttl, whether or not a copy of the acquire is under way.
+    /// The release of a lease is given up after a ttl without an answer, even if a copy of its acquire is under way.
     ReleaseEndsWithTtl,
     /// Each poll joins the queue at its end.
     ScoreNotKept,

@@ -72,10 +72,11 @@ pub(crate) enum Reply {
 /// | phase | by | next |
 /// |---|---|---|
 /// | Idle | – | Asking |
-/// | Asking | an acquire was sent | Sleeping, Holding, Over (a try) |
-/// | Sleeping | busy, or no answer | Asking, Releasing (gives up) |
+/// | Asking | an acquire was sent | Sleeping, Holding, GivingUp or Over (a try) |
+/// | Sleeping | busy, or no answer | Asking, GivingUp, Over (nothing to give up) |
 /// | Holding | granted | Releasing |
 /// | Releasing | a release was sent | Over (confirmed), Releasing (no answer) |
+/// | GivingUp | the same of a waiter | Over (confirmed), GivingUp (no answer) |
 /// | Over | – | – |
 /// | Dead | the process was killed | – |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +87,7 @@ pub(crate) enum Phase {
     Sleeping,
     Holding,
     Releasing,
+    GivingUp,
     Over,
     Dead,
 }
@@ -249,7 +251,7 @@ impl State {
                 Reply::Granted { .. } => client.pushed = false,
                 Reply::None | Reply::Abandoned | Reply::Released => {}
             }
-            if matches!(client.phase, Phase::Holding | Phase::Releasing) {
+            if matches!(client.phase, Phase::Holding | Phase::Releasing | Phase::GivingUp) {
                 client.push = false;
                 // Without a late copy a tombstone changes nothing.
                 client.unanswered &= client.has_copies();

@@ -52,7 +52,7 @@ impl Counterexample {
                     Phase::Idle | Phase::Asking | Phase::Dead => "goes on",
                     Phase::Sleeping => "sleeps",
                     Phase::Holding => "has the lock",
-                    Phase::Releasing => "gives up",
+                    Phase::Releasing | Phase::GivingUp => "gives up",
                     Phase::Over => "is done",
                 };
                 format!("{} takes in the answer and {then}", name(client))

@@ -71,7 +71,7 @@ fn a_broken_reply_to_an_acquire_costs_a_repetition_and_its_connection() {
 fn a_broken_reply_to_a_release_costs_a_repetition_and_its_connection() {
     with_server(|server| {
         let proxy = Proxy::in_front_of(server);
-        let client = client(&proxy.url(), LIMIT);
+        let client = client(&proxy.url(), ms(1_000));
         let lock = client.lock_with("n", fixed(LONG)).unwrap();
         for fault in faults() {
             let guard = lock.try_acquire().unwrap().expect("the lock is free");
@@ -79,7 +79,7 @@ fn a_broken_reply_to_a_release_costs_a_repetition_and_its_connection() {
             proxy.fault_next_reply_to(&Script::Release.needle(), fault.clone());
             let (released, took) = timed(|| guard.release());
             assert_eq!(released.unwrap(), Released::Released, "{fault:?}");
-            assert_took(took, ms(0)..LIMIT);
+            assert_took(took, ms(0)..NOISE);
             assert_eq!(proxy.traffic().accepted, before + 1, "{fault:?}: the connection is not used again");
             assert_nothing_left(server, "n");
         }

@@ -31,8 +31,8 @@ fn misbehave(proxy: &Proxy, random: &mut Random) {
     match random.below(9) {
         0 => proxy.delay_replies(ms(random.below(90))),
         1 => proxy.delay_requests(ms(random.below(90))),
-        2 => proxy.swallow_next_reply_to(b"EVALSHA"),
-        3 => proxy.fault_next_reply_to(b"EVALSHA", ReplyFault::CutAfter(random.below(40) as usize)),
+        2 => proxy.swallow_next_reply_to(b"EVAL"),
+        3 => proxy.fault_next_reply_to(b"EVAL", ReplyFault::CutAfter(random.below(40) as usize)),
         4 => proxy.garbage_next_reply(b"*1\r\n:1\r\n"),
         5 => proxy.cut_all(),
         6 => proxy.reset_all(),
@@ -95,7 +95,7 @@ fn no_caller_ever_reads_the_reply_of_another() {
         });
         let (grants, stats) = (grants.into_inner(), client.stats());
         assert!(grants > 100, "seed {seed}: only {grants} grants: {stats:?}");
-        let felt = stats.unavailable > 0 && stats.polls > 20 && stats.release_unconfirmed > 20;
+        let felt = stats.unavailable > 0 && stats.poll_wakeups > 20 && stats.release_unconfirmed > 20;
         assert!(felt, "seed {seed}: too few faults were felt: {stats:?}");
         assert_eq!(stats.lost_total(), 0, "seed {seed}");
         assert_eventually("the background is done", ms(5_000), || client.stats().background_now == 0);

@@ -1,14 +1,13 @@
 //! Releases, drops and acquires while the server is away. Part of fault 16.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use redlatch::Released;
 use redlatch_tests::{Proxy, Server, assert_eventually};
 
 use super::support::{
-    NOISE, assert_nothing_left, assert_takes, assert_took, assert_unavailable, client, fixed, key, load_scripts, ms,
-    shown, timed, with_server,
+    NOISE, assert_nothing_left, assert_takes, assert_took, assert_unavailable, client, closed_port, fixed, key,
+    load_scripts, ms, shown, timed, with_server,
 };
 
 const LIMIT: Duration = ms(300);
@@ -116,17 +115,15 @@ fn a_release_stays_with_the_background_until_the_key_has_lapsed_by_itself() {
 
 #[test]
 fn an_acquire_at_a_closed_port_waits_as_long_as_it_was_told_and_does_not_hammer() {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let port = closed_port();
     let client = client(&format!("redis://app:s3cret@127.0.0.1:{port}/"), LIMIT);
     let lock = client.lock("n").unwrap();
     assert_takes(ms(300)..ms(400), || {
-        let before = client.stats().polls;
+        let before = client.stats().poll_wakeups;
         let (result, took) = timed(|| lock.try_acquire_for(ms(300)));
         assert_unavailable(&result.unwrap_err(), &shown(port), &["refused", "acquire", "\"n\""]);
         // Requests at gaps of 50 ms or more.
-        let polls = client.stats().polls - before;
+        let polls = client.stats().poll_wakeups - before;
         assert!(polls <= 6, "{polls}");
         took
     });

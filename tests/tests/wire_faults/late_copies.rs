@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use redlatch::{Client, Lease, LockOptions, Released};
-use redlatch_tests::{HeldRequest, Monitor, Proxy, Server, assert_eventually};
+use redlatch_tests::{Monitor, Proxy, Server, assert_eventually};
 
 use super::support::{
     NOISE, Script, assert_nothing_left, assert_tombstone, assert_took, assert_unavailable, client, connect,
-    each_loaded_server, fixed, key, ms, shown, sibling, timed, with_server,
+    each_loaded_server, fixed, key, ms, shown, sibling, timed, token_in, with_server,
 };
 
 const LIMIT: Duration = ms(100);
@@ -24,11 +24,6 @@ fn held(proxy: &Proxy, script: Script) -> Vec<usize> {
     held.iter().filter(|request| script.is_held(request)).map(|request| request.connection).collect()
 }
 
-fn token_of(request: &HeldRequest) -> String {
-    // EVALSHA, hash, number of keys, seven keys.
-    request.args[10].clone()
-}
-
 /// Gives an acquire up and returns the connections of its acquire copies and of its releases, with its token.
 fn give_up(proxy: &Proxy, client: &Client, wait: Option<Duration>) -> (Vec<usize>, Vec<usize>, String) {
     proxy.hold_requests_with(key("n").as_bytes());
@@ -39,11 +34,11 @@ fn give_up(proxy: &Proxy, client: &Client, wait: Option<Duration>) -> (Vec<usize
     });
     let limit = wait.unwrap_or(2 * LIMIT);
     assert_took(took, limit..limit + NOISE);
-    assert_unavailable(&result.unwrap_err(), &shown(proxy.port()), &["no reply in time"]);
+    assert_unavailable(&result.unwrap_err(), &shown(proxy.port()), &["acquire"]);
     let released = || held(proxy, Script::Release).len() >= 2;
     assert_eventually("the caller's release is on its way, and repeated", ms(3_000), released);
     let first = proxy.held_requests().into_iter().find(|request| Script::Acquire.is_held(request));
-    let token = token_of(&first.expect("the acquire is held"));
+    let token = token_in(&first.expect("the acquire is held").args).to_owned();
     (held(proxy, Script::Acquire), held(proxy, Script::Release), token)
 }
 

@@ -76,6 +76,7 @@ fn a_hundred_waiters_on_a_pool_of_one_slow_connection_do_not_delay_the_holders_r
             assert_took(took, ms(10)..ms(10) + NOISE);
             proxy.pass();
         });
+        assert_eventually("the background is done", ms(3_000), || client.stats().background_now == 0);
         assert_nothing_left(server, "n");
     });
 }

@@ -1,10 +1,11 @@
 //! What the tests of this target share.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use redlatch::{Client, Error, Lock, LockOptions, Released};
-use redlatch_tests::{HeldRequest, MonitorLine, Server, any_server};
+use redlatch_tests::{HeldRequest, MonitorLine, Proxy, Server, any_server};
 
 /// The protocol's scripts, to find their requests on the wire.
 const ACQUIRE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src/protocol/acquire.lua"));
@@ -27,32 +28,41 @@ pub(crate) enum Script {
 }
 
 impl Script {
-    /// The hash by which its requests call it once the server knows it.
-    pub(crate) fn sha(self) -> String {
-        let source = match self {
+    fn source(self) -> &'static str {
+        match self {
             Script::Acquire => ACQUIRE,
             Script::Release => RELEASE,
             Script::Renew => RENEW,
-        };
-        redis::Script::new(source).get_hash().to_owned()
+        }
     }
 
-    /// As a needle for the proxy.
+    /// Its hash as a needle for the proxy. After a request without an answer, the next one carries the source instead.
     pub(crate) fn needle(self) -> Vec<u8> {
-        self.sha().into_bytes()
+        redis::Script::new(self.source()).get_hash().as_bytes().to_vec()
+    }
+
+    /// Whether these are the words of its request.
+    fn is_in(self, args: &[String]) -> bool {
+        let Some([verb, what]) = args.get(..2) else { return false };
+        (verb == "EVAL" && what == self.source()) || (verb == "EVALSHA" && what.as_bytes() == self.needle())
     }
 
     pub(crate) fn is(self, line: &MonitorLine) -> bool {
-        line.is("EVALSHA") && line.has(&self.sha())
+        self.is_in(&line.args)
     }
 
     /// Whether the proxy holds a request of this kind.
     pub(crate) fn is_held(self, request: &HeldRequest) -> bool {
-        request.args.contains(&self.sha())
+        self.is_in(&request.args)
     }
 }
 
-/// Loads the scripts, so that every request is one EVALSHA with a known hash.
+/// The token in the words of an acquire or release: after verb, script, number of keys and seven keys.
+pub(crate) fn token_in(args: &[String]) -> &str {
+    &args[10]
+}
+
+/// Loads the scripts, so that no request has to be repeated with its source.
 pub(crate) fn load_scripts(server: &Server) {
     for source in [ACQUIRE, RELEASE, RENEW] {
         server.query::<String>(&["SCRIPT", "LOAD", source]);
@@ -90,6 +100,12 @@ pub(crate) fn pooled_client(url: &str, limit: Duration, size: u32) -> Client {
 /// Options of a lease that sends nothing by itself.
 pub(crate) fn fixed(ttl: Duration) -> LockOptions {
     LockOptions::new().ttl(ttl).auto_renew(false)
+}
+
+/// A port on 127.0.0.1 at which nobody listens: of the harness's range, from which the kernel takes none for outgoing
+/// connections.
+pub(crate) fn closed_port() -> u16 {
+    Proxy::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 1))).port()
 }
 
 /// Opens the client's connection, so that a test times requests and not connecting.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use redlatch::{Client, Error, Released};
 use redlatch_tests::{Process, Server, ServerKind};
 
-use super::support::{NOISE, assert_took, assert_unavailable, client, fixed, ms, timed, with_server};
+use super::support::{NOISE, assert_took, assert_unavailable, client, closed_port, fixed, ms, timed, with_server};
 
 const LIMIT: Duration = ms(400);
 const LONG: Duration = Duration::from_secs(30);
@@ -74,9 +74,7 @@ fn tls_server(certificates: &Certificates) -> Option<(Server, u16)> {
     if !redlatch_tests::available().contains(&kind) {
         return None;
     }
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let port = closed_port();
     let quoted = |name: &str| format!("{:?}", certificates.path(name));
     let builder = Server::builder(kind).config("tls-port", &port.to_string());
     let builder = builder.config("tls-cert-file", &quoted("tls.crt")).config("tls-key-file", &quoted("tls.key"));

@@ -6,7 +6,9 @@ use std::time::Duration;
 use redlatch::{Client, Error};
 use redlatch_tests::{Proxy, Server, ServerBuilder, available, each_server_with};
 
-use super::support::{NOISE, assert_text, assert_took, assert_unavailable, client, connect, fixed, ms, shown, timed};
+use super::support::{
+    NOISE, assert_text, assert_took, assert_unavailable, client, closed_port, connect, fixed, ms, shown, timed,
+};
 
 const LIMIT: Duration = ms(400);
 const LONG: Duration = Duration::from_secs(30);
@@ -129,9 +131,7 @@ fn a_host_name_that_is_none_is_named_within_the_limit() {
 
 #[test]
 fn a_wrong_port_is_named_within_the_limit() {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let port = closed_port();
     let client = client(&format!("redis://app:s3cret@127.0.0.1:{port}/"), LIMIT);
     for wait in [ms(100), ms(300)] {
         let (result, took) = timed(|| client.lock("n").unwrap().try_acquire_for(wait));

@@ -29,7 +29,9 @@ mod report;
 mod samples;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use redlatch::Client;
 use redlatch_tests::{Server, any_server};
 
 use placement::Placement;
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
 
     let mut report = Report::new(&server, placement, quick);
     for section in SECTIONS.into_iter().filter(|section| wanted(section)) {
+        eprintln!("bench: {section}");
         match section {
             "pair" => pair::run(&server, extent, &mut report),
             "re-entry" => reentry::run(&server, extent, &mut report),
@@ -93,4 +96,11 @@ fn main() -> ExitCode {
         Err(error) => eprintln!("bench: the JSON report could not be written: {error}"),
     }
     if report.any_over() && !report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// A client whose calls outlast a stall of the machine: a request that is sent twice would count as two.
+fn patient_client(server: &Server) -> Client {
+    let limit = Duration::from_secs(60);
+    let builder = Client::builder(&server.url()).connect_timeout(limit).io_timeout(limit);
+    builder.build().expect("the options are valid")
 }

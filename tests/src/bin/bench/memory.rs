@@ -7,20 +7,20 @@ use allocation_counter::measure;
 use redlatch::{Client, Guard, LockOptions};
 use redlatch_tests::{Server, rss_bytes};
 
-use crate::Extent;
 use crate::report::{Limit, Report};
+use crate::{Extent, patient_client};
 
 const STEP: usize = 1_000;
 /// Below this many leases the client's fixed parts would count.
 const LEAST: usize = 10_000;
 
 pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
-    let client = Client::open(&server.url()).expect("the URL is valid");
+    let client = patient_client(server);
     // Renewals move entries between threads, while the counter counts by thread: none is due within the measurement.
     let options = LockOptions::new().ttl(Duration::from_secs(3600));
     drop(acquire(&client, &options, 0));
 
-    let steps = extent.pick(25, 50);
+    let steps = extent.pick(12, 50);
     let mut guards = Vec::with_capacity(steps * STEP);
     let (mut live, mut most) = (0, 0.0_f64);
     let resident = rss_bytes();

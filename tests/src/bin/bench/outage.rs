@@ -41,17 +41,19 @@ pub(crate) fn run(server: &Server, placement: Placement, extent: Extent, report:
             scope.spawn(move || first_acquire(&lock, caller, outage + PATIENCE))
         });
         thread::sleep(outage);
-        // Counted from before the server is started, which is earlier than the first moment it could answer.
-        let returned = Instant::now();
+        let started = Instant::now();
+        // Returns when a PING is answered, which was asked every 3 ms: the server is back.
         server.restart();
+        let returned = Instant::now();
         placement.pin_server(server.pid());
+        report.value("seconds_from_start_of_server_to_pong", (returned - started).as_secs_f64(), Limit::None);
         (returned, callers.map(|caller| caller.join().expect("a caller sees nothing but Unavailable")))
     });
     let late = acquired.map(|at| at.map_or(PATIENCE, |at| at.saturating_duration_since(returned)).as_secs_f64());
     report.value("seconds_to_acquire_after_outage", late.into_iter().fold(0.0, f64::max), Limit::AtMost(1.0));
-    report.value("  of a caller blocked in one wait", late[0], Limit::None);
-    report.value("  of one that repeats acquire()", late[1], Limit::None);
-    report.value("  of one that repeats try_acquire()", late[2], Limit::None);
+    report.value("seconds_of_a_caller_blocked_in_one_wait", late[0], Limit::None);
+    report.value("seconds_of_one_that_repeats_acquire", late[1], Limit::None);
+    report.value("seconds_of_one_that_repeats_try_acquire", late[2], Limit::None);
 }
 
 /// When `caller` first gets the lock, asking for `patience` at most.

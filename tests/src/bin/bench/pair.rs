@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use redlatch::{Client, Lock, Released};
+use redlatch::{Lock, Released};
 use redlatch_tests::{Monitor, Server};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Extent;
 use crate::bare::Bare;
 use crate::report::{Limit, Report, Unit};
 use crate::samples::{Spread, in_turns, nanos};
+use crate::{Extent, patient_client};
 
 /// Pairs in a block, of which the median counts.
 const CALLS: usize = 50;
@@ -19,7 +19,7 @@ const CALLS: usize = 50;
 const COUNTED: usize = 200;
 
 pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
-    let client = Client::open(&server.url()).expect("the URL is valid");
+    let client = patient_client(server);
     let lock = client.lock("bench:uncontended").expect("the name is valid");
     // Opens the connection, loads the scripts, starts the threads.
     pair(&lock);
@@ -34,11 +34,10 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     let commands = monitor.client_commands().len();
     drop(monitor);
 
-    let rounds = extent.pick(200, 1_000);
     server.reset_stats();
     let (bare, meter) = (RefCell::new(bare), Meter { server: server.pid() });
     let costs = in_turns(
-        rounds,
+        extent.pick(Duration::from_secs(5), Duration::from_secs(30)),
         &mut [
             &mut || meter.block(|| pair(&lock)),
             &mut || meter.block(|| bare.borrow_mut().scripts()),
@@ -47,15 +46,15 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
         ],
     );
     // All scripts of the measured rounds, and of the one before them: nothing was repeated unseen.
-    let pairs = ((rounds + 1) * CALLS) as u64;
+    let pairs = ((costs[0].len() + 1) * CALLS) as u64;
     let scripts = server.command_counts().get("evalsha").copied();
     assert_eq!(scripts, Some((2 + 2 + 1) * pairs), "two scripts of the library, two bare, one by hand");
 
     let names = ["acquire + release", "the two scripts bare", "SET NX PX + compare-and-delete", "2 × PING"];
     for (name, costs) in names.iter().zip(&costs) {
-        report.row(*name, Unit::Micros, of(costs, |it| it.wall));
-        report.row("  CPU of the client", Unit::Micros, of(costs, |it| it.client));
-        report.row("  CPU of the server", Unit::Micros, of(costs, |it| it.server));
+        report.row((*name).to_owned(), Unit::Micros, of(costs, |it| it.wall));
+        report.row(format!("{name}: CPU of the client"), Unit::Micros, of(costs, |it| it.client));
+        report.row(format!("{name}: CPU of the server"), Unit::Micros, of(costs, |it| it.server));
     }
     let walls = costs.map(|costs| costs.iter().map(|it| it.wall).collect::<Vec<f64>>());
     let [library, scripts, naive, pings] = &walls;

@@ -3,18 +3,18 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use redlatch::{Client, LockOptions, Released};
+use redlatch::{LockOptions, Released};
 use redlatch_tests::{Monitor, Server};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Extent;
 use crate::report::{Limit, Report, Unit};
 use crate::samples::{Spread, in_turns, mean_of_block};
+use crate::{Extent, patient_client};
 
 const CALLS: u32 = 5_000;
 
 pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
-    let client = Client::open(&server.url()).expect("the URL is valid");
+    let client = patient_client(server);
     // So long that no renewal is due within the measurement: what reaches the server comes from re-entry.
     let options = LockOptions::new().ttl(Duration::from_secs(3600));
     let lock = client.lock_with("bench:nested", options).expect("the options are valid");
@@ -22,7 +22,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
 
     let monitor = Monitor::start(server);
     let [nested, clock, check] = in_turns(
-        extent.pick(200, 1_000),
+        extent.pick(Duration::from_secs(2), Duration::from_secs(6)),
         &mut [
             &mut || {
                 mean_of_block(CALLS, || {
@@ -44,9 +44,9 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     drop(monitor);
     assert_eq!(outer.release().expect("the lock is released"), Released::Released);
 
-    report.row("nested acquire + release", Unit::Nanos, Spread::of(nested.clone()));
-    report.row("  one read of CLOCK_BOOTTIME", Unit::Nanos, Spread::of(clock.clone()));
-    report.row("check()", Unit::Nanos, Spread::of(check));
+    report.row("nested acquire + release".to_owned(), Unit::Nanos, Spread::of(nested.clone()));
+    report.row("one read of CLOCK_BOOTTIME".to_owned(), Unit::Nanos, Spread::of(clock.clone()));
+    report.row("check()".to_owned(), Unit::Nanos, Spread::of(check));
     report.ratio("nested_pair_per_clock_read", Spread::of_ratios(&nested, &clock), Limit::AtMost(6.0));
     report.value("commands_of_nested_pairs", commands as f64, Limit::Exactly(0.0));
 }

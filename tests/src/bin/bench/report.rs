@@ -36,8 +36,7 @@ impl Limit {
 
     fn is_over(self, value: f64) -> bool {
         match self {
-            // A value that is no number is over as well.
-            Limit::AtMost(limit) => !(value <= limit),
+            Limit::AtMost(limit) => value > limit || value.is_nan(),
             Limit::Exactly(limit) => value != limit,
             Limit::None => false,
         }
@@ -45,7 +44,7 @@ impl Limit {
 }
 
 struct Time {
-    name: &'static str,
+    name: String,
     unit: Unit,
     nanos: Spread,
 }
@@ -74,7 +73,7 @@ impl Report {
     }
 
     /// A time in nanoseconds, for the table.
-    pub(crate) fn row(&mut self, name: &'static str, unit: Unit, nanos: Spread) {
+    pub(crate) fn row(&mut self, name: String, unit: Unit, nanos: Spread) {
         self.times.push(Time { name, unit, nanos });
     }
 
@@ -94,7 +93,7 @@ impl Report {
 
     pub(crate) fn print(&self) {
         println!("{}\n", self.heading);
-        println!("{:<40} {:>10} {:>10} {:>10}", "time", "median", "quartile", "quartile");
+        println!("{:<50} {:>10} {:>10} {:>10}", "time", "median", "quartile", "quartile");
         for Time { name, unit, nanos } in &self.times {
             let (scale, unit) = match unit {
                 Unit::Micros => (1e3, "µs"),
@@ -102,14 +101,14 @@ impl Report {
             };
             let [median, low, high] =
                 [nanos.median, nanos.low, nanos.high].map(|it| format!("{:.1} {unit}", it / scale));
-            println!("{name:<40} {median:>10} {low:>10} {high:>10}");
+            println!("{name:<50} {median:>10} {low:>10} {high:>10}");
         }
-        println!("\n{:<40} {:>10} {:>10} {:>10} {:>10}", "value", "median", "quartile", "quartile", "limit");
+        println!("\n{:<50} {:>10} {:>10} {:>10} {:>10}", "value", "median", "quartile", "quartile", "limit");
         for it in &self.measured {
             let spread = |pick: fn(Spread) -> f64| it.spread.map(pick).map_or_else(String::new, number);
             let limit = it.limit.value().map_or_else(String::new, number);
             let (value, low, high) = (number(it.value), spread(|it| it.low), spread(|it| it.high));
-            println!("{:<40} {value:>10} {low:>10} {high:>10} {limit:>10}", it.name);
+            println!("{:<50} {value:>10} {low:>10} {high:>10} {limit:>10}", it.name);
         }
         println!();
         for it in &self.measured {
@@ -134,9 +133,9 @@ impl Report {
     fn json(&self) -> String {
         let spread =
             |it: &Spread| format!("\"low\": {:.4}, \"median\": {:.4}, \"high\": {:.4}", it.low, it.median, it.high);
-        let times = self.times.iter().map(|it| format!("{{\"name\": {:?}, {}}}", it.name.trim(), spread(&it.nanos)));
+        let times = self.times.iter().map(|it| format!("{{\"name\": {:?}, {}}}", it.name, spread(&it.nanos)));
         let values = self.measured.iter().map(|it| {
-            let mut text = format!("{{\"name\": {:?}, \"value\": {:.6}", it.name.trim(), it.value);
+            let mut text = format!("{{\"name\": {:?}, \"value\": {:.6}", it.name, it.value);
             if let Some(values) = &it.spread {
                 let _ = write!(text, ", {}", spread(values));
             }

@@ -25,20 +25,24 @@ impl Spread {
     }
 }
 
-/// Measures every subject once a round, one value a subject and round, in the order of the subjects.
+/// Measures every subject once a round, one value a subject and round, until `span` has passed and there are 20 rounds.
 ///
 /// Who begins changes from round to round, so that nobody always follows the same neighbour. A round before the
 /// first one does not count.
-pub(crate) fn in_turns<T, const N: usize>(rounds: usize, subjects: &mut [&mut dyn FnMut() -> T; N]) -> [Vec<T>; N] {
-    let mut values = std::array::from_fn(|_| Vec::with_capacity(rounds));
+pub(crate) fn in_turns<T, const N: usize>(span: Duration, subjects: &mut [&mut dyn FnMut() -> T; N]) -> [Vec<T>; N] {
+    const LEAST: usize = 20;
+    let mut values = std::array::from_fn(|_| Vec::new());
     for subject in subjects.iter_mut() {
         black_box(subject());
     }
-    for round in 0..rounds {
+    let begin = Instant::now();
+    let mut rounds = 0;
+    while rounds < LEAST || begin.elapsed() < span {
         for turn in 0..N {
-            let subject = (round + turn) % N;
+            let subject = (rounds + turn) % N;
             values[subject].push(subjects[subject]());
         }
+        rounds += 1;
     }
     values
 }
