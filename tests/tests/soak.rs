@@ -19,8 +19,8 @@ fn processes_that_are_killed_and_stopped_leave_no_overlap_orphan_or_hung_waiter(
 }
 
 /// A process of the soak test, whose threads take turns on one lock.
-fn worker(server: &Server, journal: &Path) -> Process {
-    Process::start(SOAK, ["worker", &server.url(), &journal.display().to_string(), "1", "2"])
+fn worker(server: &Server, journal: &Path, threads: &str) -> Process {
+    Process::start(SOAK, ["worker", &server.url(), &journal.display().to_string(), "1", threads])
 }
 
 /// Acquires that tell the server where to wake the waiter, and those that name no inbox.
@@ -38,7 +38,7 @@ fn a_process_that_was_stopped_keeps_its_inbox() {
     let server = Server::start(kind);
     let monitor = Monitor::start(&server);
     let journals = ["one", "other"].map(|name| server.dir().join(name));
-    let workers = journals.each_ref().map(|journal| worker(&server, journal));
+    let workers = journals.each_ref().map(|journal| worker(&server, journal, "2"));
     let ready = || monitor.count(|line| line.is("SUBSCRIBE")) == 2 && joins(&monitor).ends_with(&[true; 30]);
     assert_eventually("both have an inbox", Duration::from_secs(10), ready);
     monitor.clear();
@@ -50,4 +50,32 @@ fn a_process_that_was_stopped_keeps_its_inbox() {
     monitor.wait_idle();
     assert_eq!(monitor.count(|line| line.is("SUBSCRIBE")), 0);
     assert!(joins(&monitor).iter().all(|has_inbox| *has_inbox), "every waiter can be woken");
+}
+
+// A turn that falls due costs all waiters of its inbox their places; until they ask again nobody wakes them.
+#[test]
+fn the_waiters_of_a_process_that_was_stopped_do_not_sleep_on_out_of_the_queue() {
+    const THREADS: usize = 32;
+    let Some(kind) = any_server() else { return };
+    let server = Server::start(kind);
+    let journals = ["stopped", "other"].map(|name| server.dir().join(name));
+    let lines = |journal: &Path| -> Vec<String> {
+        std::fs::read_to_string(journal).unwrap_or_default().lines().map(str::to_owned).collect()
+    };
+    let stopped = worker(&server, &journals[0], &THREADS.to_string());
+    let _other = worker(&server, &journals[1], "1");
+    let queue = "{lock:soak}:redlatch:queue";
+    assert_eventually("all take turns", Duration::from_secs(20), || lines(&journals[0]).len() > THREADS * 20);
+    stopped.pause();
+    let dropped = || server.query::<usize>(&["ZCARD", queue]) <= 1;
+    assert_eventually("its waiters are out of the queue", Duration::from_secs(10), dropped);
+    let before = lines(&journals[0]).len();
+    stopped.resume();
+    let everyone_again = || {
+        let lines = lines(&journals[0]);
+        let granted =
+            |thread: usize| lines[before..].iter().any(|line| line.starts_with(&format!("{thread} granted ")));
+        (0..THREADS).all(granted)
+    };
+    assert_eventually("every thread has the lock again", Duration::from_secs(2), everyone_again);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::{PubSub, RedisError, Value};
 
 use crate::clock::Moment;
+use crate::options::TURN;
 
 use super::slot::Opener;
 use super::{Fault, Listener};
@@ -34,10 +35,16 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
     subscription.set_read_timeout(Some(tick)).map_err(broken)?;
     listener.subscribed();
     let mut heard = open.clock.now();
+    let mut seen = heard;
     while listener.wants_more() {
-        match subscription.get_message() {
+        let outcome = subscription.get_message();
+        let now = open.clock.now();
+        if now.since(std::mem::replace(&mut seen, now)) >= TURN.min {
+            listener.stalled();
+        }
+        match outcome {
             Ok(message) => {
-                heard = open.clock.now();
+                heard = now;
                 if let Ok(payload) = message.get_payload::<String>() {
                     listener.message(&payload);
                 }

@@ -57,6 +57,9 @@ pub(crate) trait Transport: Send + Sync + fmt::Debug {
 pub(crate) trait Listener {
     /// From now on no message is missed.
     fn subscribed(&self);
+    /// For as long as a turn nobody has listened: the process was stopped, or starved. Whoever did not take a turn in
+    /// that time has lost the places of all its waiters.
+    fn stalled(&self) {}
     fn message(&self, payload: &str);
     fn wants_more(&self) -> bool;
 }

@@ -13,7 +13,7 @@ use crate::transport::{FaultKind, Listener, Transport};
 
 use super::WaiterRegistry;
 
-/// Time over which waiters ask again when the inbox has come or gone.
+/// Time over which waiters ask again when the inbox has come or gone, or was deaf for too long.
 const SPREAD: Duration = Duration::from_millis(200);
 
 /// How long a subscription outlives the denial of PUBLISH: by then its waiters have asked again without an inbox. Were
@@ -171,6 +171,10 @@ impl Listener for Inbox {
         if recovered {
             tracing::info!(server = self.transport.server(), "the inbox is connected again");
         }
+        self.waiters.recheck(SPREAD);
+    }
+
+    fn stalled(&self) {
         self.waiters.recheck(SPREAD);
     }
 

@@ -83,8 +83,12 @@ const POLL: Duration = Duration::from_millis(50);
 /// Poll interval with an inbox at rank 0; grows by as much a rank.
 const POLL_WITH_INBOX: Duration = Duration::from_millis(200);
 
-/// How much each rank adds to the time over which waiters ask after the end of what keeps the lock busy.
-const ASK_AFTER_END: Duration = Duration::from_millis(200);
+/// What the second rank adds to the time over which waiters ask after the end of what keeps the lock busy. A rank adds
+/// the more the higher it is, so that a lone waiter behind a few dead ones asks soon and thousands do not ask much.
+const ASK_AFTER_END: Duration = Duration::from_millis(50);
+
+/// The longest such time.
+const LONGEST_AFTER_END: Duration = Duration::from_secs(60);
 
 /// The longest poll interval.
 const LONGEST_POLL: Duration = Duration::from_secs(30);
@@ -288,12 +292,13 @@ impl Waiter {
     }
 }
 
-/// How long after the end of what keeps the lock busy a waiter asks: the first two at once, the others at random, so
-/// that five a second ask however many there are. The rank is that of the last answer, and waiters who take turns all
-/// join last: an order by rank would leave the first seconds without anyone.
+/// How long after the end of what keeps the lock busy a waiter asks: the first two at once, the others at random within
+/// a time that grows with the rank. The rank is that of the last answer, and waiters who take turns all join last: an
+/// order by rank would leave the first seconds without anyone.
 fn spread_after_end(rank: u64) -> Duration {
     let ranks = u32::try_from(rank.saturating_sub(1)).unwrap_or(u32::MAX);
-    ASK_AFTER_END.saturating_mul(ranks).mul_f64(fastrand::f64())
+    let longest = ASK_AFTER_END.saturating_mul(ranks).saturating_mul(1 + ranks / 32).min(LONGEST_AFTER_END);
+    longest.mul_f64(fastrand::f64())
 }
 
 /// `span` ± 20 %, so that waiters spread.
@@ -416,7 +421,7 @@ mod tests {
         let times: Vec<Moment> = (0..2_000).map(asks_at).collect();
         assert!(times.iter().all(|time| *time >= at(1_001)), "nobody asks before the end");
         let soon = times.iter().filter(|time| **time < at(1_501)).count();
-        // A fortieth: the first half second of 99 × 0.2 s.
+        // Of 99 × 50 ms × 4 the first half second.
         assert!((20..=100).contains(&soon), "{soon}");
     }
 

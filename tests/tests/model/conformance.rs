@@ -65,12 +65,12 @@ impl<'a> Twins<'a> {
     /// One random request, tick or change of the world.
     pub(crate) fn step(&mut self) {
         let client = self.below(CLIENTS);
-        match self.below(12) {
+        match self.below(14) {
             0..4 => self.acquire(client),
             4..7 => self.release(client),
             7 => self.renew(client),
-            8 | 9 => self.tick(),
-            10 => self.plain(),
+            8..12 => self.tick(),
+            12 => self.plain(),
             _ => self.subscription(),
         }
         self.state = self.state.canonical();

@@ -1,9 +1,9 @@
 //! All states that can be reached, breadth first.
 
-use super::clients::{Schedule, Step};
 use super::index::Index;
 use super::rules::Rules;
 use super::state::State;
+use super::steps::{Schedule, Step};
 use super::trace::Counterexample;
 
 /// What a run found out.
@@ -21,9 +21,9 @@ impl Explored {
     /// Visits every state that can be reached; ends with a shortest way to a broken promise, if there is one.
     pub(crate) fn new(rules: Rules) -> Result<Explored, Counterexample> {
         let start = rules.start();
-        let mut explored =
-            Explored { rules, states: Vec::new(), parents: Vec::new(), index: Index::default(), transitions: 0 };
-        explored.add(start, 0);
+        let mut index = Index::default();
+        index.insert(&start);
+        let mut explored = Explored { rules, states: vec![start], parents: vec![0], index, transitions: 0 };
         let mut next = 0;
         while next < explored.states.len() {
             explored.expand(next)?;
@@ -33,32 +33,26 @@ impl Explored {
     }
 
     fn expand(&mut self, at: usize) -> Result<(), Counterexample> {
-        let (rules, state) = (self.rules.clone(), self.states[at]);
-        let mut broken = None;
+        let Explored { rules, states, parents, index, transitions } = self;
+        let (state, mut broken) = (states[at], None);
         rules.steps(&state, Schedule::Any, |step, after, violation| {
-            self.transitions += 1;
-            match violation {
-                None => self.add(after, at as u32),
-                Some(violation) if broken.is_none() => broken = Some((violation, step, after)),
-                Some(_) => {}
+            *transitions += 1;
+            if let Some(violation) = violation {
+                broken.get_or_insert((violation, step, after));
+            } else if index.insert(&after) {
+                states.push(after);
+                parents.push(at as u32);
             }
         });
         let Some((violation, step, after)) = broken else { return Ok(()) };
         let mut steps = self.way_to(at as u32);
         steps.push((step, after));
-        Err(Counterexample { rules, violation, steps })
+        Err(Counterexample { rules: self.rules.clone(), violation, steps })
     }
 
     /// Whether a state of this kind was reached: a run that cannot meet what it is for proves nothing.
     pub(crate) fn meets(&self, kind: impl Fn(&State) -> bool) -> bool {
         self.states.iter().any(kind)
-    }
-
-    fn add(&mut self, state: State, parent: u32) {
-        if self.index.insert(&state) {
-            self.states.push(state);
-            self.parents.push(parent);
-        }
     }
 
     /// The steps from the start to a state.

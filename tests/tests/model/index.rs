@@ -33,7 +33,7 @@ impl Index {
     pub(crate) fn insert(&mut self, state: &State) -> bool {
         let key = key(state);
         let Err(slot) = self.look(&key) else { return false };
-        self.slots[slot] = (hash(&key) as u32, self.keys.len() as u32);
+        self.slots[slot] = ((hash(&key) >> 32) as u32, self.keys.len() as u32);
         self.keys.push(key);
         if self.keys.len() * 2 > self.slots.len() {
             self.grow();
@@ -47,7 +47,9 @@ impl Index {
         loop {
             match self.slots[at] {
                 (_, FREE) => return Err(at),
-                (half, number) if half == hash as u32 && self.keys[number as usize] == *key => return Ok(number),
+                (half, number) if half == (hash >> 32) as u32 && self.keys[number as usize] == *key => {
+                    return Ok(number);
+                }
                 _ => at = (at + 1) & (self.slots.len() - 1),
             }
         }
@@ -61,19 +63,22 @@ impl Index {
             while self.slots[at].1 != FREE {
                 at = (at + 1) & (self.slots.len() - 1);
             }
-            self.slots[at] = (hash as u32, number as u32);
+            self.slots[at] = ((hash >> 32) as u32, number as u32);
         }
     }
 
     fn home(&self, hash: u64) -> usize {
-        (hash >> 32) as usize & (self.slots.len() - 1)
+        hash as usize & (self.slots.len() - 1)
     }
 }
 
 /// A quick hash; what comes in is no attacker's.
 fn hash(key: &Key) -> u64 {
-    let mix = |hash: u64, word: &u64| (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    key.iter().fold(0, mix)
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mixed = key.iter().fold(0, |hash: u64, word| (hash.rotate_left(23) ^ word).wrapping_mul(ODD));
+    // The high bits of the last word have reached only the high bits so far.
+    let mixed = (mixed ^ mixed >> 32).wrapping_mul(ODD);
+    mixed ^ mixed >> 32
 }
 
 /// Numbers side by side in a word.

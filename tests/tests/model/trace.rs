@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::clients::Step;
 use super::promises::Violation;
 use super::rules::Rules;
 use super::state::{Owner, Phase, Reply, State};
+use super::steps::Step;
 
 /// A way to a broken promise.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::clients::{Schedule, Step};
 use super::explorer::Explored;
 use super::promises::Violation;
 use super::state::{CLIENTS, Phase, State};
+use super::steps::{Schedule, Step};
 use super::trace::Counterexample;
 
 /// Longest waits in ticks.
