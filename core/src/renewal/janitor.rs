@@ -137,6 +137,8 @@ impl Janitor {
                     tracing::warn!(releases = left, "client closed with unconfirmed releases: their keys lapse by ttl");
                     state.jobs.clear();
                 }
+                // A waiter that leaves later starts another thread.
+                state.started = false;
                 return None;
             }
             let first = state.jobs.first_key_value().map_or(Moment::FAR, |((at, _), _)| *at);
