@@ -129,7 +129,8 @@ fn names_with_braces_touch_no_key_but_their_own(store: &Store) {
 
 fn prefixes_may_be_anything_too(store: &Store) {
     let unique = store.prefix();
-    for prefix in [format!("x{{{unique}}}:"), format!("x{{{unique}"), format!("{unique}锁 \n"), format!("{unique}{{}}")] {
+    for prefix in [format!("x{{{unique}}}:"), format!("x{{{unique}"), format!("{unique}锁 \n"), format!("{unique}{{}}")]
+    {
         let open = || store.builder().key_prefix(&prefix).build().unwrap();
         let (client, other) = (open(), open());
         for name in ["a", "{a}", "}", "a}b"] {
