@@ -179,9 +179,12 @@ impl Engine {
 
     fn shut_down(&self) {
         let by = self.config.clock.now().after(self.config.io_timeout);
-        self.keeper.stop();
-        self.inbox.stop();
-        self.janitor.stop(by);
+        self.keeper.end();
+        self.inbox.end();
+        self.janitor.end(by);
+        self.keeper.join();
+        self.inbox.join();
+        self.janitor.join();
     }
 }
 
@@ -192,6 +195,13 @@ impl ThreadEnd for Engine {
         if self.is_inherited() {
             return;
         }
+        self.abandon(Some(thread));
+    }
+}
+
+impl Engine {
+    /// Releases in the background what a thread that has ended, or with `None` any thread, still holds.
+    fn abandon(&self, thread: Option<u64>) {
         for hold in self.holds.abandon(thread) {
             let grant = &hold.grant;
             self.counters.one(Count::Abandoned);
@@ -221,6 +231,8 @@ impl Drop for Engine {
             std::mem::forget(self.waiters.clone());
             std::mem::forget(self.inbox.clone());
         } else if !self.is_closed() {
+            // Holds whose guards were forgotten: nobody can release them any more.
+            self.abandon(None);
             self.shut_down();
         }
     }

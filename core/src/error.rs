@@ -118,7 +118,8 @@ pub enum Error {
         detail: String,
     },
 
-    /// The wait was called off by its [`CancelToken`](crate::CancelToken). Nothing is left in the queue.
+    /// The wait was called off by its [`CancelToken`](crate::CancelToken). Its place in the queue is given up, in the
+    /// background if the server is slow or away.
     #[error("the wait for lock {name:?} was cancelled")]
     Cancelled {
         /// The lock's name.

@@ -12,8 +12,10 @@
 //! let client = Client::open("memory://")?; // in production: redis://host:6379/0
 //! let lock = client.lock_with("order:17", LockOptions::new().ttl(Duration::from_secs(10)))?;
 //! if let Some(guard) = lock.try_acquire_for(Duration::from_secs(5))? {
+//!     let fence = guard.fence();
+//!     println!("UPDATE orders SET fence = {fence} WHERE id = 17 AND fence <= {fence}"); // before anything is read
 //!     guard.check()?; // still ours, by this machine's clock
-//!     println!("UPDATE orders SET … WHERE id = 17 AND fence <= {}", guard.fence());
+//!     println!("UPDATE orders SET state = 'paid' WHERE id = 17 AND fence = {fence}"); // no row: someone came after
 //!     let _ = guard.release()?; // Err(Lost) when the lease was lost on the way
 //! }
 //! # Ok(())

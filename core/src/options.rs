@@ -82,7 +82,10 @@ pub const MAX_PREFIX_BYTES: usize = 256;
 pub const MAX_LABEL_BYTES: usize = 64;
 
 impl DurationOption {
-    /// `value` if it is within the bounds.
+    /// `value`, cut to whole milliseconds, if it is within the bounds.
+    ///
+    /// # Errors
+    /// [`Config`](Error::Config), naming the option, the value and the bounds.
     pub fn check(&self, value: Duration) -> Result<Duration> {
         if value < self.min || value > self.max {
             return Err(self.refuse(format_args!("{value:?}")));
@@ -92,12 +95,18 @@ impl DurationOption {
     }
 
     /// `seconds` as a span within the bounds; NaN, negative and infinite values are refused by name.
+    ///
+    /// # Errors
+    /// As [`check`](DurationOption::check).
     pub fn check_seconds(&self, seconds: f64) -> Result<Duration> {
         let value = Duration::try_from_secs_f64(seconds).map_err(|_| self.refuse(format_args!("{seconds} s")))?;
         self.check(value)
     }
 
     /// `millis` as a span within the bounds; negative values are refused by name.
+    ///
+    /// # Errors
+    /// As [`check`](DurationOption::check).
     pub fn check_millis(&self, millis: i64) -> Result<Duration> {
         let value = u64::try_from(millis).map_err(|_| self.refuse(format_args!("{millis} ms")))?;
         self.check(Duration::from_millis(value))
@@ -114,6 +123,9 @@ impl DurationOption {
 
 impl CountOption {
     /// `value` if it is within the bounds.
+    ///
+    /// # Errors
+    /// [`Config`](Error::Config), naming the option, the value and the bounds.
     pub fn check(&self, value: u32) -> Result<u32> {
         if value < self.min || value > self.max {
             return Err(Error::config(self.name, value, format!("from {} to {}", self.min, self.max)));

@@ -11,7 +11,7 @@ pub use builder::ClientBuilder;
 pub use info::LockInfo;
 
 use crate::engine::{Engine, EngineConfig};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::Stats;
 use crate::fork;
 use crate::holds::{HashedKey, HolderFn};
@@ -26,7 +26,8 @@ use crate::waiting::{CancelToken, Patience};
 ///
 /// Building one opens nothing. Connections and threads begin when first needed and end with the last clone,
 /// lock and guard, or with [`close`](Client::close). A forked child may go on using it: it holds nothing of what
-/// its parent held, and gets connections of its own.
+/// its parent held, and gets connections of its own. Dropping the last handle ends the client and can block as long as
+/// [`close`](Client::close).
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<ClientInner>,
@@ -56,7 +57,7 @@ impl Client {
     /// A client of the server at `url`, with defaults.
     ///
     /// # Errors
-    /// [`Config`](crate::Error::Config).
+    /// [`Config`](Error::Config).
     pub fn open(url: &str) -> Result<Client> {
         Client::builder(url).build()
     }
@@ -71,7 +72,8 @@ impl Client {
     /// The lock `name`, with default options. Asks no server.
     ///
     /// # Errors
-    /// [`Config`](crate::Error::Config) for a name that is empty, longer than 1024 bytes, or contains `:redlatch:`.
+    /// [`Config`](Error::Config) for a name that is empty, longer than 1024 bytes, or contains `:redlatch:`, or whose key
+    /// with its prefix is all in braces.
     pub fn lock(&self, name: &str) -> Result<Lock> {
         self.lock_with(name, LockOptions::new())
     }
@@ -79,7 +81,7 @@ impl Client {
     /// The lock `name`, with options of its own. Asks no server.
     ///
     /// # Errors
-    /// [`Config`](crate::Error::Config) for a refused name or option.
+    /// [`Config`](Error::Config) for a refused name or option.
     pub fn lock_with(&self, name: &str, options: LockOptions) -> Result<Lock> {
         let spec = self.spec(name, options)?;
         let key = self.inner.hashed(spec.key.as_str());
@@ -89,7 +91,7 @@ impl Client {
     /// Blocks until the lock is granted as a [`Lease`]; errors as [`Lock::acquire`].
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`Config`](crate::Error::Config) for a refused name or option.
+    /// As [`Lock::acquire`]; [`Config`](Error::Config) for a refused name or option.
     pub fn lease(&self, name: &str, options: LockOptions) -> Result<Lease> {
         loop {
             // A wait without limit ends with a grant or an error.
@@ -119,7 +121,7 @@ impl Client {
     /// fired from another thread.
     ///
     /// # Errors
-    /// As [`lease`](Client::lease); [`Cancelled`](crate::Error::Cancelled).
+    /// As [`lease`](Client::lease); [`Cancelled`](Error::Cancelled).
     pub fn lease_cancellable(
         &self,
         name: &str,
@@ -150,7 +152,8 @@ impl Client {
     /// Blocks for one round trip, and while the server does not answer for `connect_timeout` + `io_timeout` at most.
     ///
     /// # Errors
-    /// As [`Lock::try_acquire`]; [`Config`](crate::Error::Config) for a refused name, option or token.
+    /// As [`Lock::try_acquire`]; after [`Unavailable`](Error::Unavailable) the lock may have been taken over and then
+    /// released again. [`Config`](Error::Config) for a refused name, option or token.
     pub fn adopt(&self, name: &str, token: &str, options: LockOptions) -> Result<Option<Lease>> {
         let from = Token::handed_over(token)?;
         let spec = self.spec(name, options)?;
@@ -162,7 +165,7 @@ impl Client {
     /// What the server knows of the lock `name` now; `None` when nobody has it. One round trip within `io_timeout`.
     ///
     /// # Errors
-    /// [`KeyType`](crate::Error::KeyType) when the key holds something else; errors from the server; [`Closed`](crate::Error::Closed).
+    /// [`KeyType`](Error::KeyType) when the key holds something else; errors from the server; [`Closed`](Error::Closed).
     pub fn inspect(&self, name: &str) -> Result<Option<LockInfo>> {
         let key = Key::new(&self.inner.key_prefix, name)?;
         self.inner.inspect(name, &key)
@@ -175,11 +178,16 @@ impl Client {
     /// within `io_timeout`.
     ///
     /// # Errors
-    /// As [`inspect`](Client::inspect).
+    /// As [`inspect`](Client::inspect); [`Incompatible`](Error::Incompatible) for a holder whose token is not UTF-8 text.
     pub fn force_release(&self, name: &str) -> Result<bool> {
         let Some(info) = self.inspect(name)? else { return Ok(false) };
         let engine = self.inner.engine_for_io();
         let key = Key::new(&self.inner.key_prefix, name)?;
+        if info.token().as_str().contains(char::REPLACEMENT_CHARACTER) {
+            let detail = format!("its holder's token is not UTF-8 text: delete the key {:?} by hand", key.as_str());
+            let (name, server) = (name.to_owned(), engine.transport.server().to_owned());
+            return Err(Error::Incompatible { action: "release", name, server, detail });
+        }
         let request = Release { key: &key, token: info.token(), tombstone: None, turn: engine.config.turn };
         let began = engine.config.clock.now();
         let by = began.after(engine.config.io_timeout);
@@ -196,7 +204,7 @@ impl Client {
         self.inner.engine().stats()
     }
 
-    /// Ends the client: waiters return [`Closed`](crate::Error::Closed), held leases are lost as
+    /// Ends the client: waiters return [`Closed`](Error::Closed), held leases are lost as
     /// [`Closed`](crate::LostReason::Closed) and their keys lapse by ttl, and so that a holder has that time to
     /// notice nothing is deleted. Threads are joined, except the calling one when this is called from a callback.
     ///

@@ -146,12 +146,12 @@ impl<G> HoldTable<G> {
         found.map(|slot| slot.holder)
     }
 
-    /// Takes out every hold of a thread that has ended.
-    pub(crate) fn abandon(&self, thread: u64) -> Vec<Arc<Hold<G>>> {
+    /// Takes out every hold of a thread that has ended, or with `None` of all threads.
+    pub(crate) fn abandon(&self, thread: Option<u64>) -> Vec<Arc<Hold<G>>> {
         let mut abandoned = Vec::new();
         for shard in &self.shards {
             shard.lock().retain(|_, hold| {
-                let mine = hold.thread == thread;
+                let mine = thread.is_none_or(|thread| hold.thread == thread);
                 if mine {
                     hold.count.store(0, Ordering::Relaxed);
                     abandoned.push(hold.clone());
@@ -208,7 +208,7 @@ mod tests {
     fn an_abandoned_hold_cannot_be_left() {
         let table = HoldTable::new();
         let hold = table.insert(&hashed("lock:a"), 7, 7, Arc::new(()));
-        assert_eq!(table.abandon(7).len(), 1);
+        assert_eq!(table.abandon(Some(7)).len(), 1);
         assert_eq!(table.leave(&hold), Left::NotHeld);
         assert_eq!(table.len(), 0);
     }
@@ -270,7 +270,7 @@ mod interleavings {
                 let left = shuttle::thread::spawn(move || {
                     leaving.insert(&hashed("lock:a"), 1, 7, Arc::new(1u64));
                     leaving.insert(&hashed("lock:b"), 1, 7, Arc::new(1u64));
-                    leaving.abandon(7).len()
+                    leaving.abandon(Some(7)).len()
                 });
                 let other = table.clone();
                 let busy = shuttle::thread::spawn(move || {

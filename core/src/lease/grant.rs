@@ -93,12 +93,16 @@ impl Grant {
         in_time
     }
 
-    /// Takes in a renewal that failed.
+    /// A renewal is about to be sent: until it is answered it may be executed at any time. Tells whether one before it
+    /// was unanswered already.
+    pub(crate) fn renewal_begins(&self) -> bool {
+        self.renewal_unanswered.swap(true, Ordering::AcqRel)
+    }
+
+    /// Takes in a renewal that failed; `unanswered` if it or one before it may still be executed.
     pub(crate) fn renewal_failed(&self, unanswered: bool) {
         self.state.unanswered();
-        if unanswered {
-            self.renewal_unanswered.store(true, Ordering::Release);
-        }
+        self.renewal_unanswered.store(unanswered, Ordering::Release);
     }
 
     pub(crate) fn renewal_is_unanswered(&self) -> bool {

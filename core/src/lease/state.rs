@@ -128,14 +128,13 @@ impl LeaseState {
     /// Ends a lease whose deadline has passed; `limit` is the instant of `max_hold`, if any.
     /// `None` while it is live.
     pub(crate) fn expire(&self, now: Moment, limit: Option<Moment>) -> Option<Ended> {
-        let reason = match limit {
-            Some(limit) if now >= limit => LostReason::MaxHold,
-            _ => LostReason::Expired,
-        };
-        match self.view() {
-            View::Live { deadline, .. } if now < deadline && reason != LostReason::MaxHold => None,
-            _ => Some(self.lose(reason)),
+        let View::Live { deadline, .. } = self.view() else { return Some(self.lose(LostReason::Expired)) };
+        if now < deadline && limit.is_none_or(|limit| now < limit) {
+            return None;
         }
+        // The deadline is never later than the limit: where they are one, it is max_hold that ended it.
+        let reached = limit.is_some_and(|limit| limit <= deadline);
+        Some(self.lose(if reached { LostReason::MaxHold } else { LostReason::Expired }))
     }
 
     /// Ends it for `reason`, unless it has ended before.
@@ -193,8 +192,14 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_that_expired_before_max_hold_has_expired_whenever_that_is_noticed() {
+        let state = LeaseState::granted(deadline(at(0), TTL));
+        assert_eq!(state.expire(at(6_000), Some(at(5_000))), Some(Ended::Now(LostReason::Expired)));
+    }
+
+    #[test]
     fn max_hold_ends_a_lease_that_renewals_keep_alive() {
-        let state = LeaseState::granted(deadline(at(4_000), TTL));
+        let state = LeaseState::granted(at(5_000));
         assert_eq!(state.expire(at(4_999), Some(at(5_000))), None);
         assert_eq!(state.expire(at(5_000), Some(at(5_000))), Some(Ended::Now(LostReason::MaxHold)));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::error::{Error, LostReason, Result};
+use crate::error::{Error, Result};
 use crate::events::Count;
 use crate::lease::{Grant, LockSpec};
 use crate::protocol::{Acquire, Acquired, Ask, NO_INBOX, Release, tombstone_life};
@@ -68,7 +68,9 @@ pub(crate) fn acquire(
                 engine.keeper.keep(&grant);
                 if engine.is_closed() {
                     // Closed while this was granted: nobody would renew it, and nobody has seen it.
-                    engine.keeper.lose(&grant, LostReason::Closed);
+                    if grant.state.release().is_ok() {
+                        engine.keeper.forget(&grant);
+                    }
                     release_unseen(engine, &grant);
                     return Err(engine.closed_error("acquire", name));
                 }
@@ -204,7 +206,7 @@ impl<'a> Request<'a> {
             tombstone: unanswered.then(|| tombstone_life(ttl)),
             turn: engine.config.turn,
         };
-        if waiter.is_reachable() && engine.transport.release(&request, now.after(GIVE_UP)).is_ok() {
+        if waiter.is_reachable(GIVE_UP) && engine.transport.release(&request, now.after(GIVE_UP)).is_ok() {
             return;
         }
         // A copy on the wire sets the key whenever the server reads it, so this outlasts the ttl.

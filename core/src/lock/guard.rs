@@ -90,7 +90,7 @@ impl Guard {
 
     /// How often this thread holds the lock.
     pub fn hold_count(&self) -> u32 {
-        self.hold.as_ref().map_or(0, |hold| hold.count())
+        if self.engine.is_inherited() { 0 } else { self.hold.as_ref().map_or(0, |hold| hold.count()) }
     }
 
     /// Resets the lease to its full ttl now, by one round trip within `io_timeout`. Only needed without
@@ -117,8 +117,8 @@ impl Guard {
         }
     }
 
-    /// Keeps the hold without a guard: the thread has the lock until [`Lock::release`](crate::Lock::release), or
-    /// until it ends.
+    /// Keeps the hold without a guard: the thread has the lock until [`Lock::release`](crate::Lock::release), until it
+    /// ends, or until the last handle of the client and its locks is dropped.
     pub fn forget(mut self) {
         self.disarm();
     }

@@ -8,10 +8,13 @@ use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::fork;
 use crate::lease::Grant;
+use crate::renewal::Job;
 use crate::token::Token;
+use crate::waiting::Patience;
 
 use super::releasing::{Released, release};
 use super::renewing::renew;
+use super::{Wanted, acquire_grant};
 
 /// A lock held by whoever has this value: not re-entrant, not bound to a thread, `Send` and `Sync`.
 ///
@@ -102,12 +105,33 @@ impl Lease {
     /// As [`renew`](Lease::renew); the lease is then released, as when it is dropped.
     pub fn into_token(mut self) -> Result<Token> {
         self.renew()?;
-        self.over = true;
+        if self.grant.acquire_unanswered {
+            self.take_clean_token()?;
+        }
         if self.grant.state.release().is_err() {
             self.engine.check(&self.grant)?;
         }
+        self.over = true;
         self.engine.keeper.forget(&self.grant);
         Ok(self.grant.token.clone())
+    }
+
+    /// Swaps the token for a new one and buries the old one: a late copy of its acquire could be granted after the next
+    /// owner has released.
+    fn take_clean_token(&mut self) -> Result<()> {
+        let (engine, old) = (&self.engine, self.grant.clone());
+        let wanted = Wanted::HandedOver(&old.token);
+        let Some(new) = acquire_grant(engine, &old.spec, Patience::Try, &wanted, None)? else {
+            engine.keeper.lose(&old, LostReason::Taken);
+            return Err(old.lost_info(LostReason::Taken).into());
+        };
+        let _ = old.state.release();
+        engine.keeper.forget(&old);
+        let now = engine.config.clock.now();
+        let until = now.after(old.ttl()).after(old.ttl());
+        engine.janitor.release(Job::new(&old.spec, &old.token, true, now, until));
+        self.grant = new;
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use crate::fork;
 use crate::lease::{Grant, View};
 use crate::protocol::{Release, tombstone_life};
 use crate::renewal::Job;
+use crate::waiting::Wake;
 
 /// How a release went. A lost lease is [`Error::Lost`](crate::Error::Lost) instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +98,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
     };
     // A try that got no answer may have done it, if it left while the lease was surely ours.
     let mut may_be_done = false;
+    let mut closing = false;
     loop {
         let live = clock.now() < grant.trusted_until();
         let fault = match engine.transport.release(&request, by) {
@@ -112,7 +114,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
         }
         let now = clock.now();
         let pause = if fault.stale { Duration::ZERO } else { RETRY_GAP };
-        if lost || now.after(pause) >= by {
+        if lost || closing || now.after(pause) >= by {
             let until = now.after(grant.ttl());
             let job = Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, now, until);
             engine.janitor.release(job);
@@ -125,7 +127,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
             return Outcome::Unknown;
         }
         if !pause.is_zero() {
-            engine.waiters.join(&grant.token, None).sleep(now.after(pause));
+            closing = engine.waiters.join(&grant.token, None).sleep(now.after(pause)) == Wake::Closed;
         }
     }
 }

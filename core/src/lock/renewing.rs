@@ -16,6 +16,7 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
     let began = clock.now();
     let by = began.after(engine.config.io_timeout);
     let request = [Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() }];
+    let before = grant.renewal_begins();
     let mut outcome = engine.transport.renew(&request, by);
     // Each retry empties a slot, so that they end, however many connections have ended while idle.
     while matches!(&outcome, Err(fault) if fault.stale) {
@@ -29,7 +30,7 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
             engine.keeper.expire(grant).unwrap_or(Ended::Before(LostReason::Expired))
         }
         Err(fault) => {
-            grant.renewal_failed(fault.unanswered);
+            grant.renewal_failed(before || fault.unanswered);
             // The lease may have ended meanwhile, which is what its holder has to know first.
             engine.check(grant)?;
             return Err(engine.error("renew", &grant.spec, fault, clock.now().since(began)));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::client::ClientInner;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, LostReason, Result};
 use crate::fork;
 use crate::holds::{HashedKey, Hold, Left, ThreadEnd, current_thread, on_thread_end};
 use crate::lease::{Grant, LockSpec};
@@ -107,6 +107,9 @@ impl Lock {
     }
 
     /// A guard's view of this thread's hold, for code that cannot keep the guard; it does not release when dropped.
+    ///
+    /// # Errors
+    /// [`NotHeld`](Error::NotHeld) when this thread does not hold the lock.
     pub fn with_held<T>(&self, look: impl FnOnce(&Guard) -> T) -> Result<T> {
         let engine = self.client.engine();
         let Some(hold) = self.hold_of(engine) else { return Err(self.not_held(engine)) };
@@ -114,7 +117,8 @@ impl Lock {
         Ok(look(&lent.0))
     }
 
-    /// Whether anyone has the lock now, by one round trip. Out of date as soon as it is returned.
+    /// Whether anyone has the lock now, by one round trip within `io_timeout`. Out of date as soon as it is
+    /// returned.
     ///
     /// # Errors
     /// From the server, as [`Client::inspect`](crate::Client::inspect).
@@ -169,6 +173,14 @@ impl Drop for Lent {
 
 /// Gives up one level of a hold; the last one releases the lease.
 pub(super) fn leave(engine: &Engine, hold: &Arc<Hold<Grant>>) -> Result<Released> {
+    if hold.count() <= 1 {
+        // The last one talks to the server.
+        fork::detect();
+    }
+    if engine.is_inherited() {
+        // The table of the parent may be locked for ever.
+        return Err(hold.grant.lost_info(LostReason::Forked).into());
+    }
     match engine.holds.leave(hold) {
         Left::Last => releasing::release(engine, &hold.grant),
         Left::Inner(count) => match engine.lost(&hold.grant) {

@@ -43,13 +43,19 @@ impl DueQueue {
         }
         grant.due_at.store(at.nanos(), Ordering::Relaxed);
         state.leases.insert((at, grant.id), grant.clone());
-        let earlier = state.leader_until.is_some_and(|until| at < until);
+        // Without a leader, every thread is in a request or a follower sleeps that must lead now.
+        let earlier = state.leader_until.is_none_or(|until| at < until);
         let first = !std::mem::replace(&mut state.started, true);
         drop(state);
         if earlier {
             self.state.notify_all();
         }
         first
+    }
+
+    /// Takes in that no thread could be started: the next lease tries again.
+    pub(crate) fn not_started(&self) {
+        self.state.lock().started = false;
     }
 
     pub(crate) fn remove(&self, grant: &Grant) {
@@ -109,5 +115,45 @@ impl State {
             }
         }
         keys.iter().filter_map(|key| self.leases.remove(key)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lease::LockSpec;
+    use crate::options::LockOptions;
+    use crate::protocol::Key;
+    use crate::token::Token;
+
+    fn grant(clock: &Clock) -> Arc<Grant> {
+        let key = Key::new("lock:", "a").unwrap();
+        let spec = LockSpec { name: "a".into(), key, options: LockOptions::new() };
+        Arc::new(Grant::new(Arc::new(spec), Token::foreign("t"), 1, clock.now(), false))
+    }
+
+    #[test]
+    fn a_lease_that_comes_while_the_leading_thread_is_in_a_request_wakes_the_other() {
+        let clock = Clock::System;
+        let queue = Arc::new(DueQueue::new(&clock));
+        let (took, taken) = mpsc::channel();
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (queue, took) = (queue.clone(), took.clone());
+                // Each takes one batch and is in a request for ever after.
+                thread::spawn(move || took.send(queue.take().map_or(0, |batch| batch.len())).unwrap())
+            })
+            .collect();
+        let (first, second) = (grant(&clock), grant(&clock));
+        for grant in [&first, &second] {
+            queue.add(grant, clock.now().after(Duration::from_millis(10)));
+            assert_eq!(taken.recv_timeout(Duration::from_secs(2)), Ok(1), "the other thread sleeps on");
+        }
+        queue.stop();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 }

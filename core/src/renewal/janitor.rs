@@ -69,6 +69,8 @@ struct State {
     started: bool,
     /// After this the thread ends, earlier when nothing is left.
     stop_at: Option<Moment>,
+    /// No thread will come any more.
+    ended: bool,
 }
 
 impl Janitor {
@@ -86,16 +88,23 @@ impl Janitor {
 
     /// Takes over a release. Never blocks.
     pub(crate) fn release(self: &Arc<Self>, job: Job) {
-        let first = {
-            let mut state = self.state.lock();
-            state.push(job);
-            !std::mem::replace(&mut state.started, true)
-        };
+        let mut state = self.state.lock();
+        if state.ended {
+            // The client is closed; the key lapses by its ttl.
+            self.counters.one(Count::BackgroundGaveUp);
+            return;
+        }
+        state.push(job);
+        let first = !std::mem::replace(&mut state.started, true);
+        drop(state);
         self.state.notify_all();
         if first {
             let janitor = self.clone();
             let lane = self.transport.dedicated();
-            self.threads.start("redlatch-janitor", &self.clock, &self.counters, move || janitor.work(&*lane));
+            let working = move || janitor.work(&*lane);
+            if !self.threads.start("redlatch-janitor", &self.clock, &self.counters, working) {
+                self.state.lock().started = false;
+            }
         }
     }
 
@@ -105,10 +114,17 @@ impl Janitor {
         state.jobs.len() as u64 + u64::from(state.busy)
     }
 
-    /// Ends the thread when its queue is empty, at `by` at the latest (plus one try).
-    pub(crate) fn stop(&self, by: Moment) {
-        self.state.lock().stop_at = Some(by);
+    /// Has the thread end when its queue is empty, at `by` at the latest (plus one try).
+    pub(crate) fn end(&self, by: Moment) {
+        let mut state = self.state.lock();
+        state.stop_at = Some(by);
+        state.ended = !state.started;
+        drop(state);
         self.state.notify_all();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn join(&self) {
         self.threads.join();
     }
 
@@ -131,12 +147,15 @@ impl Janitor {
             if let Some(stop_at) = state.stop_at
                 && (state.jobs.is_empty() || now >= stop_at)
             {
-                let left = state.jobs.len();
+                state.ended = true;
+                let left = std::mem::take(&mut state.jobs).len();
+                drop(state);
                 if left > 0 {
                     self.counters.add(Count::BackgroundGaveUp, left as u64);
                     tracing::warn!(releases = left, "client closed with unconfirmed releases: their keys lapse by ttl");
-                    state.jobs.clear();
                 }
+                // A waiter that leaves later starts another thread.
+                state.started = false;
                 return None;
             }
             let first = state.jobs.first_key_value().map_or(Moment::FAR, |((at, _), _)| *at);

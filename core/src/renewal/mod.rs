@@ -13,8 +13,6 @@ mod workers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::clock::{Clock, Moment};
 use crate::error::LostReason;
 use crate::events::{Count, Counters, log_loss};
@@ -70,14 +68,20 @@ impl Keeper {
     pub(crate) fn keep(self: &Arc<Self>, grant: &Arc<Grant>) {
         if self.watch.add(grant) {
             let keeper = self.clone();
-            self.threads.start("redlatch-events", &self.clock, &self.counters, move || keeper.watch_loop());
+            let watching = move || keeper.watch_loop();
+            if !self.threads.start("redlatch-events", &self.clock, &self.counters, watching) {
+                self.watch.not_started();
+            }
         }
         if grant.spec.options.auto_renew && self.due.add(grant, renew_at(grant)) {
-            for n in 0..self.options.threads {
+            let started = (0..self.options.threads).filter(|n| {
                 let keeper = self.clone();
                 let lane = self.transport.dedicated();
                 let name = format!("redlatch-renew-{n}");
-                self.threads.start(&name, &self.clock, &self.counters, move || keeper.renew_loop(&*lane));
+                self.threads.start(&name, &self.clock, &self.counters, move || keeper.renew_loop(&*lane))
+            });
+            if started.count() == 0 {
+                self.due.not_started();
             }
         }
     }
@@ -134,10 +138,14 @@ impl Keeper {
         (count, longest)
     }
 
-    /// Ends the threads: at once, but for a socket that one is blocked on and for a callback that runs.
-    pub(crate) fn stop(&self) {
+    /// Has the threads end: at once, but for a socket that one is blocked on and for a callback that runs.
+    pub(crate) fn end(&self) {
         self.due.stop();
         self.watch.stop();
+    }
+
+    /// Waits for their end.
+    pub(crate) fn join(&self) {
         self.threads.join();
     }
 }
@@ -157,6 +165,3 @@ fn contained(counters: &Counters, count: Count, what: &str, work: impl FnOnce())
         tracing::error!(panic = text, "a panic in {what} was caught");
     }
 }
-
-/// A lock for the short critical sections of this layer.
-type Short<T> = Mutex<T>;

@@ -53,6 +53,11 @@ impl Watch {
         first
     }
 
+    /// Takes in that no thread could be started: the next lease tries again.
+    pub(crate) fn not_started(&self) {
+        self.state.lock().started = false;
+    }
+
     pub(crate) fn remove(&self, grant: &Grant) {
         let mut state = self.state.lock();
         let at = Moment::from_nanos(grant.watch_at.load(Ordering::Relaxed));

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::clock::{Clock, Moment};
 use crate::error::LostReason;
 use crate::events::{Count, Counters};
@@ -11,7 +13,7 @@ use crate::lease::{Grant, View};
 use crate::protocol::Renew;
 use crate::transport::Transport;
 
-use super::{Keeper, Short, contained, renew_at};
+use super::{Keeper, contained, renew_at};
 
 /// Gap between two tries of a renewal that got no answer, jittered between these.
 const RETRY_GAP: std::ops::Range<u64> = 50..250;
@@ -21,17 +23,17 @@ const SHORTEST_GAP: Duration = Duration::from_millis(5);
 
 /// Threads of one client.
 #[derive(Debug, Default)]
-pub(crate) struct Threads(Short<Vec<JoinHandle<()>>>);
+pub(crate) struct Threads(Mutex<Vec<JoinHandle<()>>>);
 
 impl Threads {
-    /// Starts a thread that runs `work` to its end. A panic in `work` is counted and `work` runs on elsewhere.
+    /// Starts a thread that runs `work` to its end; false when the system refuses. A panic in `work` is counted and `work` runs on elsewhere.
     pub(crate) fn start(
         &self,
         name: &str,
         clock: &Clock,
         counters: &Arc<Counters>,
         work: impl FnOnce() + Send + 'static,
-    ) {
+    ) -> bool {
         let running = clock.background();
         let counters = counters.clone();
         let named = thread::Builder::new().name(name.to_owned());
@@ -42,8 +44,15 @@ impl Threads {
             contained(&counters, Count::ThreadPanicked, "a thread of redlatch", work);
         });
         match started {
-            Ok(handle) => handles.push(handle),
-            Err(error) => tracing::error!(thread = name, %error, "cannot start a thread: leases may be lost"),
+            Ok(handle) => {
+                handles.push(handle);
+                true
+            }
+            Err(error) => {
+                drop(handles);
+                tracing::error!(thread = name, %error, "cannot start a thread: leases may be lost until it can");
+                false
+            }
         }
     }
 
@@ -77,15 +86,31 @@ impl Keeper {
         // What has ended by now is the watch's business; nothing is sent for its token any more.
         let live: Vec<Arc<Grant>> = batch.iter().filter(|grant| grant.state.is_live(now)).cloned().collect();
         let Some(limit) = live.iter().map(|grant| self.try_limit(grant)).min() else { return };
+        // Those that end within the try go first and alone: nothing is sent for a lease whose deadline has passed.
+        let ends_soon = |grant: &Arc<Grant>| grant.state.remaining(now) < limit;
+        let (soon, later): (Vec<_>, Vec<_>) = live.into_iter().partition(ends_soon);
+        if !soon.is_empty() && !later.is_empty() {
+            self.renew(lane, &soon);
+            return self.renew(lane, &later);
+        }
+        let live = if soon.is_empty() { later } else { soon };
         self.note_late(&live, now);
         let requests: Vec<Renew<'_>> =
             live.iter().map(|grant| Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() }).collect();
-        match lane.renew(&requests, now.after(limit)) {
+        let deadline = live.iter().filter_map(|grant| grant.deadline()).min().unwrap_or(now);
+        let before: Vec<bool> = live.iter().map(|grant| grant.renewal_begins()).collect();
+        match lane.renew(&requests, now.after(limit).min(deadline)) {
             Ok(answer) => self.answered(&live, &answer.reply, answer.sent),
+            Err(fault) if !fault.is_retryable() && live.len() > 1 => {
+                // One lease that is refused must not take the others with it.
+                live.iter().zip(before).for_each(|(grant, before)| grant.renewal_failed(before));
+                live.chunks(1).for_each(|one| self.renew(lane, one));
+            }
             Err(fault) => {
                 self.counters.add(Count::RenewalFailed, live.len() as u64);
                 tracing::debug!(leases = live.len(), error = fault.detail, "renewal without an answer, will retry");
-                live.iter().for_each(|grant| grant.renewal_failed(fault.unanswered));
+                let each = live.iter().zip(before);
+                each.for_each(|(grant, before)| grant.renewal_failed(before || fault.unanswered));
                 self.retry(&live);
             }
         }

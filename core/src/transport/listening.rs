@@ -18,10 +18,12 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// See [`Transport::listen`](super::Transport::listen).
 pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
-    let by = open.clock.now().after(open.limits.connect);
+    // Connecting and subscribing share one limit, so that the end of the client waits no longer than that.
+    let by = open.clock.now().after(open.limits.connect.min(open.limits.io));
     let mut connection = open.connect(by)?;
     let broken = |error: RedisError| Fault::broken(error, false);
-    connection.set_read_timeout(Some(open.limits.io)).map_err(broken)?;
+    let left = by.since(open.clock.now()).max(Duration::from_millis(1));
+    connection.set_read_timeout(Some(left)).map_err(broken)?;
     connection.set_write_timeout(Some(open.limits.io)).map_err(broken)?;
     // Not `PubSub::subscribe`, which takes an error reply for success.
     connection.send_packed_command(&redis::cmd("SUBSCRIBE").arg(channel).get_packed_command()).map_err(broken)?;

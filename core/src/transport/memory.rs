@@ -22,6 +22,9 @@ static NAMED: LazyLock<Mutex<HashMap<String, Weak<MemoryServer>>>> = LazyLock::n
 /// Server time at the clock's zero, in µs, so that fences look as they do on a server.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
+/// Names from which on the store looks for those that have lapsed.
+const SWEPT_FROM: usize = 1024;
+
 /// Waiters without a subscriber that one release passes over at most.
 const PASSED_OVER: usize = 256;
 
@@ -97,6 +100,12 @@ impl MemoryServer {
     fn with<T>(&self, key: &Key, work: impl FnOnce(&mut Keyspace, Moment) -> T) -> Answered<T> {
         let now = self.clock.now();
         let mut keys = self.keys.lock();
+        if keys.len() >= SWEPT_FROM && keys.len().is_power_of_two() {
+            keys.retain(|_, keyspace| {
+                keyspace.lapse(now);
+                !keyspace.is_empty()
+            });
+        }
         let keyspace = keys.entry(key.as_str().into()).or_default();
         keyspace.lapse(now);
         let reply = work(keyspace, now);

@@ -106,7 +106,10 @@ impl Single {
             Slots::Pool { size, pool } => {
                 let mut pool = pool.lock();
                 if let Pool::Unused = *pool {
-                    *pool = Pool::Open(Single::pool(*size));
+                    // It panics when the system refuses its thread.
+                    let opened = std::panic::catch_unwind(|| Single::pool(*size));
+                    let refused = |_| Fault::unreachable("the system refuses to start the pool's thread");
+                    *pool = Pool::Open(opened.map_err(refused)?);
                 }
                 match &*pool {
                     Pool::Open(pool) => pool.clone(),

@@ -100,13 +100,15 @@ impl Opener {
         let left = || by.since(self.clock.now());
         // A host name behind TLS stays a name, which the certificate must match; it is looked up here all
         // the same, because the lookup inside the connect has no limit and an answer makes it quick.
+        let mut shares = 1;
         let candidates: Vec<ConnectionAddr> = match &self.endpoint.address {
             ConnectionAddr::Tcp(host, port) => {
                 let found = resolve(host, *port, left())?;
                 found.into_iter().map(|address| ConnectionAddr::Tcp(address.ip().to_string(), address.port())).collect()
             }
             ConnectionAddr::TcpTls { host, port, .. } => {
-                resolve(host, *port, left())?;
+                // Each of its addresses gets the time that is passed on.
+                shares = u32::try_from(resolve(host, *port, left())?.len()).unwrap_or(u32::MAX);
                 vec![self.endpoint.address.clone()]
             }
             other => vec![other.clone()],
@@ -118,7 +120,7 @@ impl Opener {
                 break;
             }
             let info = connection_info(address).map_err(Fault::connecting)?;
-            let opened = redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left));
+            let opened = redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left / shares));
             match opened.map_err(Fault::connecting).and_then(|connection| log_in(connection, self, by)) {
                 Ok(connection) => return Ok(connection),
                 Err(fault) if !fault.is_retryable() => return Err(fault),

@@ -41,8 +41,8 @@ impl CancelToken {
         CancelToken::default()
     }
 
-    /// Wakes every wait that uses this token; each returns [`Cancelled`](crate::Error::Cancelled) once it has given up
-    /// its place in the queue. A request that is on its way is not interrupted: that takes `io_timeout` at most. A lock
+    /// Wakes every wait that uses this token; each returns [`Cancelled`](crate::Error::Cancelled) and gives up its
+    /// place in the queue. A request that is on its way is not interrupted: that takes `io_timeout` at most. A lock
     /// that is granted before the wait notices stays granted. Does not block.
     pub fn cancel(&self) {
         self.inner.cancelled.store(true, Ordering::Release);

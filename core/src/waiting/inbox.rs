@@ -92,7 +92,9 @@ impl Inbox {
         state.phase = Phase::Down;
         // Under the lock: the end of the client comes before this and starts nothing, or joins the thread.
         let inbox = self.clone();
-        self.threads.start("redlatch-inbox", &self.clock, &self.counters, move || inbox.run());
+        if !self.threads.start("redlatch-inbox", &self.clock, &self.counters, move || inbox.run()) {
+            state.phase = Phase::Unused;
+        }
     }
 
     /// Takes in that this user may not publish: nobody would be woken.
@@ -101,11 +103,15 @@ impl Inbox {
         self.deny("PUBLISH");
     }
 
-    /// Ends the thread.
-    pub(crate) fn stop(&self) {
+    /// Has the thread end.
+    pub(crate) fn end(&self) {
         self.state.lock().stopped = true;
         self.state.notify_all();
         self.transport.nudge(&self.channel);
+    }
+
+    /// Waits for its end.
+    pub(crate) fn join(&self) {
         self.threads.join();
     }
 

@@ -108,6 +108,8 @@ pub(crate) struct Waiter {
     place: Option<Place>,
     asked: u64,
     busy_seen: bool,
+    /// How long the last answer took.
+    took: Duration,
     /// Since when no request has been answered.
     outage: Option<(Moment, Fault)>,
     next: Option<Step>,
@@ -123,6 +125,7 @@ impl Waiter {
             place: None,
             asked: 0,
             busy_seen: false,
+            took: Duration::ZERO,
             outage: None,
             next: None,
         }
@@ -143,9 +146,9 @@ impl Waiter {
         self.busy_seen
     }
 
-    /// The server was there at the last request.
-    pub(crate) fn is_reachable(&self) -> bool {
-        self.outage.is_none()
+    /// The server answered the last request within half of `limit`.
+    pub(crate) fn is_reachable(&self, limit: Duration) -> bool {
+        self.outage.is_none() && self.took <= limit / 2
     }
 
     /// What to do at `now`; after a sleep, or at the start, that is to ask.
@@ -172,10 +175,11 @@ impl Waiter {
     pub(crate) fn answered(&mut self, outcome: Exchange<Acquired>, inbox: bool, now: Moment) {
         self.next = match outcome {
             Ok(answer) => {
+                self.took = now.since(answer.sent);
                 let outage = self.outage.take().map(|(since, _)| since);
                 match answer.reply {
                     Acquired::Granted { fence } => self.granted(fence, answer.sent, now, outage),
-                    Acquired::Busy { left, place } => Some(self.busy(left, place, inbox, now, now.since(answer.sent))),
+                    Acquired::Busy { left, place } => Some(self.busy(left, place, inbox, now)),
                     Acquired::Abandoned => Some(Step::Done(Verdict::Abandoned)),
                 }
             }
@@ -217,7 +221,7 @@ impl Waiter {
         None
     }
 
-    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, inbox: bool, now: Moment, took: Duration) -> Step {
+    fn busy(&mut self, left: Option<Duration>, place: Option<Place>, inbox: bool, now: Moment) -> Step {
         self.busy_seen = true;
         self.place = place;
         if self.patience == Patience::Try {
@@ -231,7 +235,7 @@ impl Waiter {
             until = until.min(now.after(left + Duration::from_millis(1) + spread_after_end(rank)));
         }
         // A poll without time for its answer would make a server that answers look away.
-        if until.after(FIRST_ANSWER.max(took * 2)) > self.limit() {
+        if until.after(FIRST_ANSWER.max(self.took * 2)) > self.limit() {
             until = self.limit();
         }
         Step::Sleep { until }

@@ -91,9 +91,10 @@ impl Losses {
     }
 }
 
-/// Whether a command is a renewal: its first key is the probe, while acquire and release begin with the lock.
+/// Whether a command is a renewal: its keys are locks and a probe, while acquire and release name a tombstone as well.
 pub(crate) fn is_renewal(line: &MonitorLine) -> bool {
-    (line.is("EVALSHA") || line.is("EVAL")) && line.args.get(3).is_some_and(|key| key.ends_with(":redlatch:probe"))
+    let script = line.is("EVALSHA") || line.is("EVAL");
+    script && line.mentions(":redlatch:probe") && !line.mentions(":redlatch:gone:")
 }
 
 /// How many renewals clients have sent since the monitor began or was cleared.

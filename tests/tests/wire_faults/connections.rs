@@ -31,18 +31,21 @@ const ENDS: [(&str, End); 3] = [
 /// Opens every connection of the pool, by as many requests at once.
 fn fill_pool(proxy: &Proxy, client: &Client, size: usize) {
     proxy.delay_replies(ms(30));
-    let begin = Barrier::new(size);
-    std::thread::scope(|scope| {
-        for n in 0..size {
-            let begin = &begin;
-            scope.spawn(move || {
-                begin.wait();
-                let _ = client.inspect(&format!("fill-{n}")).unwrap();
-            });
-        }
-    });
+    let filled = || {
+        let begin = Barrier::new(size);
+        std::thread::scope(|scope| {
+            for n in 0..size {
+                let begin = &begin;
+                scope.spawn(move || {
+                    begin.wait();
+                    let _ = client.inspect(&format!("fill-{n}")).unwrap();
+                });
+            }
+        });
+        proxy.traffic().open >= size
+    };
+    assert_eventually("as many connections are open", ms(5_000), filled);
     proxy.pass();
-    assert!(proxy.traffic().open >= size, "{:?}", proxy.traffic());
 }
 
 /// Asserts that `call` makes no pause after `before`: other work of the machine may slow one call down, not each.

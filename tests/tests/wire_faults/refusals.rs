@@ -157,7 +157,7 @@ fn a_server_without_its_replicas_refuses_until_they_are_back() {
         assert_took(took, ms(0)..LIMIT + NOISE);
         assert!(server.exists(&key("held")));
         server.query::<()>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-        assert_eventually("released in the background", ms(500), || client.stats().background_released == 1);
+        assert_eventually("released in the background", ms(2_000), || client.stats().background_released == 1);
         assert_nothing_left(server, "held");
         assert_free(&lock);
     });
@@ -198,7 +198,7 @@ fn a_server_busy_with_a_script_is_waited_for() {
             let guard = client.lock("n").unwrap().try_acquire().unwrap().expect("the lock is free");
             assert_eq!(guard.release().unwrap(), Released::Released);
         }
-        assert_eventually("released in the background", ms(500), || open.stats().background_released == 1);
+        assert_eventually("released in the background", ms(2_000), || open.stats().background_released == 1);
         assert_nothing_left(server, "held");
     });
 }

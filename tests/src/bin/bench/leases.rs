@@ -8,6 +8,7 @@ use redlatch::{Client, Guard, LockOptions};
 use redlatch_tests::{Server, assert_eventually, thread_names};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::open_inbox;
 use crate::report::{Limit, Report};
 
 const LEASES: usize = 10_000;
@@ -17,6 +18,7 @@ pub(crate) fn run(server: &Server, report: &mut Report) {
     assert_eventually("threads of earlier clients have ended", Duration::from_secs(5), || threads() == 0);
     server.flush();
     let client = Client::open(&server.url()).expect("the URL is valid");
+    start_all_threads(server, &client);
     let names: Vec<String> = (0..LEASES).map(|number| format!("order:item:{number:09}")).collect();
     let begin = Instant::now();
     let guards: Vec<Guard> = names
@@ -59,6 +61,16 @@ pub(crate) fn run(server: &Server, report: &mut Report) {
     report.value("renewals_late", stats.renewal_late as f64, Limit::None);
     report.value("cores_used_by_10000_leases", cpu, Limit::None);
     report.value("seconds_to_acquire_10000_leases", acquiring.as_secs_f64(), Limit::None);
+}
+
+/// Makes the client need each of its threads once: those of an open inbox and of background releases as well.
+fn start_all_threads(server: &Server, client: &Client) {
+    open_inbox(server, client);
+    let lock = client.lock("bench:abandoned").expect("the name is valid");
+    let thread = thread::spawn(move || lock.acquire().expect("the lock is granted").forget());
+    thread.join().expect("the thread only acquires");
+    let released = || client.stats().background_released == 1;
+    assert_eventually("the lock of the thread that ended is released", Duration::from_secs(10), released);
 }
 
 fn threads() -> usize {

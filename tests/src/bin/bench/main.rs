@@ -3,7 +3,7 @@
 //!
 //! | section | compares | with |
 //! |---|---|---|
-//! | pair | uncontended acquire + release | the same two scripts sent bare; `SET NX PX` + compare-and-delete; two PINGs |
+//! | pair | uncontended acquire + release, of a client that has waited before as well | the same two scripts sent bare; `SET NX PX` + compare-and-delete; two PINGs |
 //! | re-entry | a nested acquire + release | one read of `CLOCK_BOOTTIME` |
 //! | memory | live heap bytes of the client for each held lease | 1 KiB |
 //! | leases | threads, losses and renewing commands of 10,000 leases | the limits of the specification |
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redlatch::Client;
-use redlatch_tests::{Server, any_server};
+use redlatch_tests::{Server, any_server, assert_eventually};
 
 use placement::Placement;
 use report::Report;
@@ -103,4 +103,16 @@ fn patient_client(server: &Server) -> Client {
     let limit = Duration::from_secs(60);
     let builder = Client::builder(&server.url()).connect_timeout(limit).io_timeout(limit);
     builder.build().expect("the options are valid")
+}
+
+/// Has `client` wait for a lock in vain, after which its waiters are woken by push: its inbox is open.
+fn open_inbox(server: &Server, client: &Client) {
+    let other = patient_client(server);
+    let held = other.lock("bench:contended").and_then(|lock| lock.acquire()).expect("the lock is granted");
+    let lock = client.lock("bench:contended").expect("the name is valid");
+    let waited = lock.try_acquire_for(Duration::from_millis(100)).expect("the server answers");
+    assert!(waited.is_none(), "the lock has a holder");
+    let subscribed = || !server.query::<Vec<String>>(&["PUBSUB", "CHANNELS"]).is_empty();
+    assert_eventually("the inbox is open", Duration::from_secs(10), subscribed);
+    drop(held);
 }

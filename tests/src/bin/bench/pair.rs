@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::bare::Bare;
 use crate::report::{Limit, Report, Unit};
 use crate::samples::{Spread, in_turns, nanos};
-use crate::{Extent, patient_client};
+use crate::{Extent, open_inbox, patient_client};
 
 /// Pairs in a block, of which the median counts.
 const CALLS: usize = 50;
@@ -28,18 +28,25 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     pair(&lock);
     monitor.wait_idle();
     let bare = Bare::replaying(server, &monitor.client_commands());
-    monitor.clear();
-    (0..COUNTED).for_each(|_| pair(&lock));
-    monitor.wait_idle();
-    let commands = monitor.client_commands().len();
+    let commands = commands_of(&monitor, || pair(&lock));
+
+    // Once a client has waited for any lock, it asks for each with its inbox.
+    let listening = patient_client(server);
+    open_inbox(server, &listening);
+    let lock_with_inbox = listening.lock("bench:uncontended").expect("the name is valid");
+    pair(&lock_with_inbox);
+    let commands_with_inbox = commands_of(&monitor, || pair(&lock_with_inbox));
+    let pushed = monitor.client_commands().iter().any(|line| line.mentions("redlatch:inbox:"));
+    assert!(pushed, "the requests name the inbox");
     drop(monitor);
 
     server.reset_stats();
     let (bare, meter) = (RefCell::new(bare), Meter { server: server.pid() });
     let costs = in_turns(
-        extent.pick(Duration::from_secs(5), Duration::from_secs(30)),
+        extent.pick(Duration::from_secs(6), Duration::from_secs(36)),
         &mut [
             &mut || meter.block(|| pair(&lock)),
+            &mut || meter.block(|| pair(&lock_with_inbox)),
             &mut || meter.block(|| bare.borrow_mut().scripts()),
             &mut || meter.block(|| bare.borrow_mut().naive()),
             &mut || meter.block(|| bare.borrow_mut().two_pings()),
@@ -48,21 +55,39 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     // All scripts of the measured rounds, and of the one before them: nothing was repeated unseen.
     let pairs = ((costs[0].len() + 1) * CALLS) as u64;
     let scripts = server.command_counts().get("evalsha").copied();
-    assert_eq!(scripts, Some((2 + 2 + 1) * pairs), "two scripts of the library, two bare, one by hand");
+    assert_eq!(scripts, Some((2 + 2 + 2 + 1) * pairs), "two scripts of each client, two bare, one by hand");
 
-    let names = ["acquire + release", "the two scripts bare", "SET NX PX + compare-and-delete", "2 × PING"];
+    let names = [
+        "acquire + release",
+        "acquire + release, inbox open",
+        "the two scripts bare",
+        "SET NX PX + compare-and-delete",
+        "2 × PING",
+    ];
     for (name, costs) in names.iter().zip(&costs) {
         report.row((*name).to_owned(), Unit::Micros, of(costs, |it| it.wall));
         report.row(format!("{name}: CPU of the client"), Unit::Micros, of(costs, |it| it.client));
         report.row(format!("{name}: CPU of the server"), Unit::Micros, of(costs, |it| it.server));
     }
     let walls = costs.map(|costs| costs.iter().map(|it| it.wall).collect::<Vec<f64>>());
-    let [library, scripts, naive, pings] = &walls;
+    let [library, with_inbox, scripts, naive, pings] = &walls;
     report.ratio("pair_per_bare_scripts", Spread::of_ratios(library, scripts), Limit::AtMost(1.10));
+    report.ratio("pair_with_inbox_per_bare_scripts", Spread::of_ratios(with_inbox, scripts), Limit::AtMost(1.10));
     report.ratio("pair_per_set_nx_px_and_delete", Spread::of_ratios(library, naive), Limit::AtMost(1.20));
     report.ratio("pair_per_two_pings", Spread::of_ratios(library, pings), Limit::None);
     report.ratio("bare_scripts_per_set_nx_px_and_delete", Spread::of_ratios(scripts, naive), Limit::None);
-    report.value("commands_per_pair", commands as f64 / COUNTED as f64, Limit::Exactly(2.0));
+    report.value("commands_per_pair", commands, Limit::Exactly(2.0));
+    report.value("commands_per_pair_with_inbox", commands_with_inbox, Limit::Exactly(2.0));
+}
+
+/// Commands of clients for each call of `work`, without the PING by which an open inbox proves every second that its
+/// connection lives.
+fn commands_of(monitor: &Monitor, mut work: impl FnMut()) -> f64 {
+    monitor.wait_idle();
+    monitor.clear();
+    (0..COUNTED).for_each(|_| work());
+    monitor.wait_idle();
+    monitor.count(|line| !line.is("PING")) as f64 / COUNTED as f64
 }
 
 /// What one call costs, in nanoseconds.
