@@ -59,7 +59,9 @@ impl<'a> Twins<'a> {
         let state = State { clients: [client; CLIENTS], ..State::default() };
         let subscribers = (0..INBOXES).map(|_| server.raw_connection()).collect();
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Twins { rules, state, server, subscribers, places: Default::default(), last_fence: 0, random }
+        let mut twins = Twins { rules, state, server, subscribers, places: Default::default(), last_fence: 0, random };
+        (0..INBOXES).for_each(|inbox| twins.subscription(inbox));
+        twins
     }
 
     /// One random request, tick or change of the world.
@@ -71,14 +73,17 @@ impl<'a> Twins<'a> {
             7 => self.renew(client),
             8..12 => self.tick(),
             12 => self.plain(),
-            _ => self.subscription(),
+            _ => {
+                let inbox = self.below(INBOXES);
+                self.subscription(inbox);
+            }
         }
         self.state = self.state.canonical();
         assert_eq!(self.model(), self.real());
     }
 
     fn acquire(&mut self, client: usize) {
-        let inbox = [None, Some(0), Some(1)][self.below(3)];
+        let inbox = [None, Some(0), Some(0), Some(1)][self.below(4)];
         let knows = self.below(2) == 0;
         let joins = self.below(4) > 0;
         let place = self.state.clients[client].place;
@@ -174,8 +179,8 @@ impl<'a> Twins<'a> {
         }
     }
 
-    fn subscription(&mut self) {
-        let inbox = self.below(INBOXES);
+    /// An inbox comes or goes.
+    fn subscription(&mut self, inbox: usize) {
         let subscribed = &mut self.state.inboxes[inbox].subscribed;
         *subscribed = !*subscribed;
         let verb = if *subscribed { "SUBSCRIBE" } else { "UNSUBSCRIBE" };
