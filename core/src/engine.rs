@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::error::{Error, LostReason, Result};
 use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
 use crate::fork;
@@ -171,14 +171,16 @@ impl Engine {
         if self.closed.swap(true, Ordering::AcqRel) || self.is_inherited() {
             return;
         }
-        self.waiters.close();
+        let by = self.config.clock.now().after(self.config.io_timeout);
+        let beds = self.waiters.close();
         self.keeper.lose_all(LostReason::Closed);
-        self.shut_down();
+        // What they leave to the background comes before its end.
+        self.waiters.await_leaving(&beds, by);
+        self.shut_down(by);
         self.transport.close();
     }
 
-    fn shut_down(&self) {
-        let by = self.config.clock.now().after(self.config.io_timeout);
+    fn shut_down(&self, by: Moment) {
         self.keeper.end();
         self.inbox.end();
         self.janitor.end(by);
@@ -233,7 +235,7 @@ impl Drop for Engine {
         } else if !self.is_closed() {
             // Holds whose guards were forgotten: nobody can release them any more.
             self.abandon(None);
-            self.shut_down();
+            self.shut_down(self.config.clock.now().after(self.config.io_timeout));
         }
     }
 }

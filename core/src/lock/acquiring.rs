@@ -47,7 +47,8 @@ pub(crate) fn acquire(
             unavailable_after: engine.config.unavailable_after,
         };
         let mut waiter = Waiter::new(patience, timing, clock.now());
-        let verdict = request.run(&mut waiter);
+        let mut sleeper = None;
+        let verdict = request.run(&mut waiter, &mut sleeper);
         let now = clock.now();
         let wait = now.since(started);
         let counters = &engine.counters;
@@ -58,6 +59,7 @@ pub(crate) fn acquire(
         if granted.is_none() {
             request.give_up(&waiter);
         }
+        drop(sleeper);
         let name = &*spec.name;
         return match verdict {
             Verdict::Abandoned => continue,
@@ -125,10 +127,9 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn run(&mut self, waiter: &mut Waiter) -> Verdict {
+    fn run(&mut self, waiter: &mut Waiter, sleeper: &mut Option<Sleeper<'a>>) -> Verdict {
         let engine = self.engine;
         let clock = &engine.config.clock;
-        let mut sleeper = None;
         let mut counted = None;
         if self.cancel.is_some_and(CancelToken::is_cancelled) {
             waiter.woken(Wake::Cancelled, clock.now());
@@ -139,13 +140,15 @@ impl<'a> Request<'a> {
             }
             match waiter.next(clock.now()) {
                 Step::Ask { join, by } => {
-                    let inbox = if join { self.inbox(&mut sleeper) } else { NO_INBOX };
+                    let inbox = if join { self.inbox(sleeper) } else { NO_INBOX };
                     let outcome = self.ask(waiter, join, inbox, by);
                     waiter.answered(outcome, inbox != NO_INBOX, clock.now());
                 }
                 Step::Sleep { until } => {
                     counted.get_or_insert_with(|| engine.counters.waiting());
-                    let sleeper = sleeper.get_or_insert_with(|| engine.waiters.join(&self.token, self.cancel));
+                    let sleeper = sleeper
+                        .get_or_insert_with(|| engine.waiters.join(&self.token, self.spec.key.as_str(), self.cancel));
+                    let until = if sleeper.leads() { waiter.leading(until, clock.now()) } else { until };
                     if waiter.was_busy() {
                         engine.inbox.open();
                     }
@@ -153,7 +156,7 @@ impl<'a> Request<'a> {
                     match wake {
                         Wake::Push => engine.counters.one(Count::PushWakeups),
                         Wake::Tick | Wake::Recheck(_) => engine.counters.one(Count::PollWakeups),
-                        Wake::Cancelled | Wake::Closed => {}
+                        Wake::Lead | Wake::Cancelled | Wake::Closed => {}
                     }
                     waiter.woken(wake, clock.now());
                 }
@@ -168,7 +171,8 @@ impl<'a> Request<'a> {
         if inbox.name() == NO_INBOX {
             return NO_INBOX;
         }
-        let sleeper = sleeper.get_or_insert_with(|| self.engine.waiters.join(&self.token, self.cancel));
+        let sleeper =
+            sleeper.get_or_insert_with(|| self.engine.waiters.join(&self.token, self.spec.key.as_str(), self.cancel));
         sleeper.about_to_ask();
         // Only now: an inbox that goes before this line is seen here, one that goes later wakes the sleeper.
         inbox.name()

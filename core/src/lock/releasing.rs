@@ -127,7 +127,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
             return Outcome::Unknown;
         }
         if !pause.is_zero() {
-            closing = engine.waiters.join(&grant.token, None).sleep(now.after(pause)) == Wake::Closed;
+            closing = engine.waiters.nap(&grant.token).sleep(now.after(pause)) == Wake::Closed;
         }
     }
 }

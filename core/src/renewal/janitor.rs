@@ -69,7 +69,7 @@ struct State {
     started: bool,
     /// After this the thread ends, earlier when nothing is left.
     stop_at: Option<Moment>,
-    /// No thread will come any more.
+    /// The time is over: no thread will come any more.
     ended: bool,
 }
 
@@ -118,7 +118,6 @@ impl Janitor {
     pub(crate) fn end(&self, by: Moment) {
         let mut state = self.state.lock();
         state.stop_at = Some(by);
-        state.ended = !state.started;
         drop(state);
         self.state.notify_all();
     }
@@ -147,15 +146,15 @@ impl Janitor {
             if let Some(stop_at) = state.stop_at
                 && (state.jobs.is_empty() || now >= stop_at)
             {
-                state.ended = true;
+                // A waiter that leaves before the time is over starts another thread.
+                state.started = false;
+                state.ended = now >= stop_at;
                 let left = std::mem::take(&mut state.jobs).len();
                 drop(state);
                 if left > 0 {
                     self.counters.add(Count::BackgroundGaveUp, left as u64);
                     tracing::warn!(releases = left, "client closed with unconfirmed releases: their keys lapse by ttl");
                 }
-                // A waiter that leaves later starts another thread.
-                state.started = false;
                 return None;
             }
             let first = state.jobs.first_key_value().map_or(Moment::FAR, |((at, _), _)| *at);

@@ -85,7 +85,7 @@ fn a_push_that_comes_before_the_sleep_is_not_missed() {
     let stage = Stage::new();
     let registry = WaiterRegistry::new(&stage.clock);
     let token = stage.token();
-    let sleeper = registry.join(&token, None);
+    let sleeper = registry.join(&token, "lock:a", None);
     registry.push(token.as_str());
     assert_eq!(sleeper.sleep(Moment::FAR), Wake::Push);
 }
@@ -95,7 +95,7 @@ fn a_push_that_comes_twice_wakes_once_after_the_request_that_answers_it() {
     let stage = Stage::new();
     let registry = WaiterRegistry::new(&stage.clock);
     let token = stage.token();
-    let sleeper = registry.join(&token, None);
+    let sleeper = registry.join(&token, "lock:a", None);
     registry.push(token.as_str());
     registry.push(token.as_str());
     assert_eq!(sleeper.sleep(Moment::FAR), Wake::Push);
@@ -109,8 +109,8 @@ fn a_push_for_a_waiter_that_is_gone_wakes_nobody() {
     let stage = Stage::new();
     let registry = WaiterRegistry::new(&stage.clock);
     let (gone, here) = (stage.token(), stage.token());
-    drop(registry.join(&gone, None));
-    let sleeper = registry.join(&here, None);
+    drop(registry.join(&gone, "lock:a", None));
+    let sleeper = registry.join(&here, "lock:a", None);
     registry.push(gone.as_str());
     assert_eq!(sleeper.sleep(stage.clock.now()), Wake::Tick);
 }
@@ -151,10 +151,10 @@ fn a_cancel_that_comes_before_the_wait_or_during_the_sleep_ends_it() {
     let stage = Stage::new();
     let registry = WaiterRegistry::new(&stage.clock);
     let cancel = CancelToken::new();
-    let early = registry.join(&stage.token(), Some(&cancel));
+    let early = registry.join(&stage.token(), "lock:a", Some(&cancel));
     cancel.cancel();
     assert_eq!(early.sleep(Moment::FAR), Wake::Cancelled);
-    let late = registry.join(&stage.token(), Some(&cancel));
+    let late = registry.join(&stage.token(), "lock:a", Some(&cancel));
     assert_eq!(late.sleep(Moment::FAR), Wake::Cancelled);
     let mut waiter = Waiter::new(Patience::Forever, timing(), stage.clock.now());
     waiter.woken(Wake::Cancelled, stage.clock.now());
@@ -320,4 +320,35 @@ impl Silent {
         stage.server.nudge(self.channel);
         self.thread.join().unwrap();
     }
+}
+
+#[test]
+fn the_first_waiter_of_a_client_leads_and_the_next_is_told_when_it_leaves() {
+    let stage = Stage::new();
+    let registry = WaiterRegistry::new(&stage.clock);
+    let first = registry.join(&stage.token(), "lock:a", None);
+    let second = registry.join(&stage.token(), "lock:a", None);
+    let elsewhere = registry.join(&stage.token(), "lock:b", None);
+    assert!(first.leads() && !second.leads() && elsewhere.leads());
+    drop(first);
+    assert_eq!(second.sleep(Moment::FAR), Wake::Lead);
+    assert!(second.leads());
+    assert_eq!(second.sleep(stage.clock.now()), Wake::Tick);
+}
+
+#[test]
+fn a_leading_waiter_with_a_long_queue_before_it_asks_within_half_a_turn() {
+    let stage = Stage::new();
+    let now = stage.clock.now();
+    let mut waiter = Waiter::new(Patience::Forever, timing(), now);
+    assert!(matches!(waiter.next(now), Step::Ask { .. }));
+    let place = Some(Place { rank: 10, score: 1 });
+    let reply = Acquired::Busy { left: Some(TTL), place };
+    waiter.answered(Ok(Answered { reply, sent: now }), true, now);
+    let Step::Sleep { until } = waiter.next(now) else { panic!("expected a sleep") };
+    assert!(until > now.after(TURN));
+    assert!(waiter.leading(until, now) <= now.after(TURN / 2));
+    // Told to lead while asleep, it goes back to the same sleep, which is then cut short.
+    waiter.woken(Wake::Lead, now);
+    assert!(matches!(waiter.next(now), Step::Sleep { until: again } if again == until));
 }

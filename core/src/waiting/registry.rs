@@ -1,6 +1,6 @@
 //! The waiters of a client by their tokens, so that others can wake them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub(crate) enum Wake {
     Tick,
     /// The server gave this waiter its turn.
     Push,
+    /// This waiter is now the first of its client for its lock.
+    Lead,
     /// The inbox came or went: ask again, spread over this time.
     Recheck(Duration),
     /// The caller's [`CancelToken`] fired.
@@ -33,8 +35,13 @@ pub(crate) type Bed = Monitor<BedState>;
 pub(crate) struct BedState {
     pushed: bool,
     recheck: Option<Duration>,
+    leads: bool,
+    /// It has not been told yet that it leads.
+    told_to_lead: bool,
     cancelled: bool,
     closed: bool,
+    /// Its waiter has given up its place and returns.
+    left: bool,
 }
 
 /// Everyone who waits through one client.
@@ -48,6 +55,8 @@ pub(crate) struct WaiterRegistry {
 struct State {
     closed: bool,
     beds: HashMap<Token, Arc<Bed>>,
+    /// Who waits for each key, in the order of joining.
+    lines: HashMap<Box<str>, VecDeque<Token>>,
 }
 
 impl WaiterRegistry {
@@ -55,19 +64,25 @@ impl WaiterRegistry {
         WaiterRegistry { clock: clock.clone(), state: Mutex::default() }
     }
 
-    /// A place to sleep for the waiter of `token`, until it is dropped.
-    pub(crate) fn join(&self, token: &Token, cancel: Option<&CancelToken>) -> Sleeper<'_> {
+    /// A place to sleep for the waiter of `token` for the lock at `key`, until it is dropped.
+    ///
+    /// The first of a lock's waiters leads: whatever their ranks at the server, one of a client asks often enough to
+    /// notice within half a turn that someone else let a turn pass.
+    pub(crate) fn join(&self, token: &Token, key: &str, cancel: Option<&CancelToken>) -> Sleeper<'_> {
         // A manual clock waits for a waiter that is awake: it asks, and sleeps again, at the instant it woke.
         let awake = self.clock.background();
         let bed = Arc::new(Monitor::new(&self.clock, true, BedState::default()));
         let mut state = self.state.lock();
         bed.lock().closed = state.closed;
         state.beds.insert(token.clone(), bed.clone());
+        let line = state.lines.entry(key.into()).or_default();
+        line.push_back(token.clone());
+        bed.lock().leads = line.len() == 1;
         drop(state);
         if let Some(cancel) = cancel {
             cancel.watch(&bed);
         }
-        Sleeper { registry: self, bed, token: token.clone(), _awake: awake }
+        Sleeper { registry: self, bed, token: token.clone(), key: key.into(), _awake: awake }
     }
 
     /// Wakes the waiter of `token`; one that is not here any more was granted by
@@ -76,6 +91,31 @@ impl WaiterRegistry {
         let bed = self.state.lock().beds.get(&Token::foreign(token)).cloned();
         if let Some(bed) = bed {
             bed.lock().pushed = true;
+            bed.notify_all();
+        }
+    }
+
+    /// A place to sleep for a thread that waits for no lock, and that the end of the client wakes.
+    pub(crate) fn nap(&self, token: &Token) -> Sleeper<'_> {
+        self.join(token, "", None)
+    }
+
+    fn leave(&self, token: &Token, key: &str) {
+        let mut state = self.state.lock();
+        state.beds.remove(token);
+        let Some(line) = state.lines.get_mut(key) else { return };
+        let led = line.front() == Some(token);
+        line.retain(|waiting| waiting != token);
+        let next = line.front().cloned();
+        if next.is_none() {
+            state.lines.remove(key);
+        }
+        let bed = next.filter(|_| led).and_then(|next| state.beds.get(&next).cloned());
+        drop(state);
+        if let Some(bed) = bed {
+            let mut state = bed.lock();
+            (state.leads, state.told_to_lead) = (true, true);
+            drop(state);
             bed.notify_all();
         }
     }
@@ -91,8 +131,8 @@ impl WaiterRegistry {
         }
     }
 
-    /// Wakes everyone, for good.
-    pub(crate) fn close(&self) {
+    /// Wakes everyone, for good. Returns where they sleep, see [`WaiterRegistry::await_leaving`].
+    pub(crate) fn close(&self) -> Vec<Arc<Bed>> {
         let beds = {
             let mut state = self.state.lock();
             state.closed = true;
@@ -101,6 +141,17 @@ impl WaiterRegistry {
         for bed in beds.values() {
             bed.lock().closed = true;
             bed.notify_all();
+        }
+        beds.into_values().collect()
+    }
+
+    /// Waits until everyone has left, until `by` at the latest.
+    pub(crate) fn await_leaving(&self, beds: &[Arc<Bed>], by: Moment) {
+        for bed in beds {
+            let mut state = bed.lock();
+            while !state.left && self.clock.now() < by {
+                state = state.wait_until(by);
+            }
         }
     }
 }
@@ -117,6 +168,7 @@ pub(crate) struct Sleeper<'a> {
     registry: &'a WaiterRegistry,
     bed: Arc<Bed>,
     token: Token,
+    key: Box<str>,
     _awake: Background,
 }
 
@@ -134,6 +186,9 @@ impl Sleeper<'_> {
             if std::mem::take(&mut state.pushed) {
                 return Wake::Push;
             }
+            if std::mem::take(&mut state.told_to_lead) {
+                return Wake::Lead;
+            }
             if let Some(spread) = state.recheck.take() {
                 return Wake::Recheck(spread);
             }
@@ -142,6 +197,11 @@ impl Sleeper<'_> {
             }
             state = state.wait_until(until);
         }
+    }
+
+    /// Whether this waiter is the first of its client for its lock.
+    pub(crate) fn leads(&self) -> bool {
+        self.bed.lock().leads
     }
 
     /// Forgets a push that came before: the request that is sent now answers it.
@@ -154,6 +214,8 @@ impl Sleeper<'_> {
 
 impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
-        self.registry.state.lock().beds.remove(&self.token);
+        self.registry.leave(&self.token, &self.key);
+        self.bed.lock().left = true;
+        self.bed.notify_all();
     }
 }

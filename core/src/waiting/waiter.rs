@@ -113,6 +113,8 @@ pub(crate) struct Waiter {
     /// Since when no request has been answered.
     outage: Option<(Moment, Fault)>,
     next: Option<Step>,
+    /// Until when it sleeps.
+    sleeps_until: Moment,
 }
 
 impl Waiter {
@@ -128,6 +130,7 @@ impl Waiter {
             took: Duration::ZERO,
             outage: None,
             next: None,
+            sleeps_until: now,
         }
     }
 
@@ -154,6 +157,9 @@ impl Waiter {
     /// What to do at `now`; after a sleep, or at the start, that is to ask.
     pub(crate) fn next(&mut self, now: Moment) -> Step {
         if let Some(step) = self.next.take() {
+            if let Step::Sleep { until } = step {
+                self.sleeps_until = until;
+            }
             return step;
         }
         let limit = self.limit();
@@ -191,6 +197,7 @@ impl Waiter {
     pub(crate) fn woken(&mut self, wake: Wake, now: Moment) {
         self.next = match wake {
             Wake::Tick | Wake::Push => None,
+            Wake::Lead => Some(Step::Sleep { until: self.sleeps_until }),
             Wake::Recheck(spread) if spread.is_zero() => None,
             Wake::Recheck(spread) => {
                 let until = now.after(spread.mul_f64(fastrand::f64()));
@@ -199,6 +206,12 @@ impl Waiter {
             Wake::Cancelled => Some(Step::Done(Verdict::Cancelled)),
             Wake::Closed => Some(Step::Done(Verdict::Closed)),
         };
+    }
+
+    /// Until when it sleeps instead as the first of its client's waiters: a fraction of a turn, so that a turn that nobody
+    /// takes is noticed soon, however long the queue of others is.
+    pub(crate) fn leading(&self, until: Moment, now: Moment) -> Moment {
+        until.min(now.after(jittered(self.timing.turn / 3)))
     }
 
     /// The client was closed.
