@@ -61,6 +61,13 @@ impl<'a> Twins<'a> {
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut twins = Twins { rules, state, server, subscribers, places: Default::default(), last_fence: 0, random };
         (0..INBOXES).for_each(|inbox| twins.subscription(inbox));
+        if twins.below(2) == 0 {
+            // Chance alone seldom leads to a turn with others in the queue.
+            let inbox = twins.inbox();
+            (0..CLIENTS).for_each(|client| twins.acquire(client, true, inbox));
+            twins.release(0);
+            twins.tick();
+        }
         twins
     }
 
@@ -68,7 +75,10 @@ impl<'a> Twins<'a> {
     pub(crate) fn step(&mut self) {
         let client = self.below(CLIENTS);
         match self.below(14) {
-            0..4 => self.acquire(client),
+            0..4 => {
+                let (joins, inbox) = (self.below(4) > 0, self.inbox());
+                self.acquire(client, joins, inbox);
+            }
             4..7 => self.release(client),
             7 => self.renew(client),
             8..12 => self.tick(),
@@ -82,10 +92,12 @@ impl<'a> Twins<'a> {
         assert_eq!(self.model(), self.real());
     }
 
-    fn acquire(&mut self, client: usize) {
-        let inbox = [None, Some(0), Some(0), Some(1)][self.below(4)];
+    fn inbox(&mut self) -> Channel {
+        [None, Some(0), Some(0), Some(1)][self.below(4)]
+    }
+
+    fn acquire(&mut self, client: usize, joins: bool, inbox: Channel) {
         let knows = self.below(2) == 0;
-        let joins = self.below(4) > 0;
         let place = self.state.clients[client].place;
         let request = Request { score: if knows { place } else { 0 }, inbox };
         let score = if knows { self.places[client].clone() } else { String::new() };

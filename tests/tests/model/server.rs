@@ -110,7 +110,7 @@ impl World<'_> {
             self.pass_turn(client);
         }
         let served = self.state.turn.is_some_and(|turn| usize::from(turn.client) != client);
-        if free && !served && self.first_live().is_some() {
+        if free && !served && self.has_live_waiter() {
             self.broke(Violation::TurnNotPassed);
         }
     }
@@ -142,10 +142,9 @@ impl World<'_> {
         queued.min().map(|(_, client)| client)
     }
 
-    /// First in the queue of those that a release takes for live.
-    fn first_live(&self) -> Option<usize> {
-        let live = |client: &usize| self.state.queue[*client].is_some_and(|entry| self.listens(entry.inbox));
-        (0..CLIENTS).find(live)
+    /// Whether a release finds somebody to give the turn to.
+    fn has_live_waiter(&self) -> bool {
+        self.state.queue.iter().flatten().any(|entry| self.listens(entry.inbox))
     }
 
     fn listens(&self, inbox: Channel) -> bool {
