@@ -30,7 +30,9 @@ pub(crate) struct Single {
 
 enum Slots {
     /// Shared by callers.
-    Pool { size: u32, pool: Mutex<Pool> },
+    ///
+    /// `spare` is for releases while all of the pool is busy with waiters: a release waits for no acquire.
+    Pool { size: u32, pool: Mutex<Pool>, spare: Mutex<Slot> },
     /// One thread's own.
     Own(Mutex<Slot>),
 }
@@ -49,6 +51,14 @@ impl std::fmt::Debug for Slots {
             Slots::Own(_) => f.write_str("Own"),
         }
     }
+}
+
+/// What a request may push aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Urgency {
+    /// Nobody else goes on before it is done.
+    Release,
+    Other,
 }
 
 /// Gives r2d2 empty slots at once: connecting happens later, on the thread and within the time of a caller
@@ -76,7 +86,7 @@ impl r2d2::ManageConnection for SlotManager {
 impl Single {
     /// A server behind a pool of `size` slots. Opens nothing and starts no thread.
     pub(crate) fn pooled(opener: Opener, size: u32) -> Single {
-        let slots = Slots::Pool { size, pool: Mutex::new(Pool::Unused) };
+        let slots = Slots::Pool { size, pool: Mutex::new(Pool::Unused), spare: Mutex::new(Slot::empty()) };
         Single { opener: Arc::new(opener), slots, send_source: AtomicBool::new(false) }
     }
 
@@ -97,13 +107,13 @@ impl Single {
     }
 
     fn exchange(&self, request: &[u8], replies: usize, by: Moment) -> Exchange<Value> {
-        self.with_slot(by, |slot| slot.exchange(&self.opener, request, replies, by))
+        self.with_slot(Urgency::Other, by, |slot| slot.exchange(&self.opener, request, replies, by))
     }
 
-    fn with_slot<T>(&self, by: Moment, work: impl FnOnce(&mut Slot) -> Exchange<T>) -> Exchange<T> {
-        let pool = match &self.slots {
+    fn with_slot<T>(&self, urgency: Urgency, by: Moment, work: impl FnOnce(&mut Slot) -> Exchange<T>) -> Exchange<T> {
+        let (pool, spare) = match &self.slots {
             Slots::Own(slot) => return work(&mut slot.lock()),
-            Slots::Pool { size, pool } => {
+            Slots::Pool { size, pool, spare } => {
                 let mut pool = pool.lock();
                 if let Pool::Unused = *pool {
                     // It panics when the system refuses its thread.
@@ -112,7 +122,7 @@ impl Single {
                     *pool = Pool::Open(opened.map_err(refused)?);
                 }
                 match &*pool {
-                    Pool::Open(pool) => pool.clone(),
+                    Pool::Open(pool) => (pool.clone(), spare),
                     // A waiter that leaves its place while the client closes.
                     _ => {
                         drop(pool);
@@ -121,6 +131,14 @@ impl Single {
                 }
             }
         };
+        if urgency == Urgency::Release {
+            if let Some(mut slot) = pool.try_get() {
+                return work(&mut slot);
+            }
+            let left = by.since(self.opener.clock.now());
+            let busy = || Fault::unreachable("other releases were slow");
+            return work(&mut *spare.try_lock_for(left).ok_or_else(busy)?);
+        }
         let limits = &self.opener.limits;
         let left = by.since(self.opener.clock.now());
         let left = limits.pool.map_or(left, |limit| limit.min(left));
@@ -134,11 +152,12 @@ impl Single {
     /// Runs a script by its hash, and with its source when the server does not know it (yet, or any more).
     fn script<T>(
         &self,
+        urgency: Urgency,
         by: Moment,
         encode: impl Fn(bool) -> Vec<u8>,
         decode: impl Fn(&Value) -> Result<T, Fault>,
     ) -> Exchange<T> {
-        self.with_slot(by, |slot| {
+        self.with_slot(urgency, by, |slot| {
             let whole = self.send_source.load(Ordering::Relaxed);
             let mut answer = slot.exchange(&self.opener, &encode(whole), 1, by);
             if matches!(&answer, Err(fault) if fault.is_code("NOSCRIPT")) {
@@ -172,7 +191,8 @@ impl Single {
             self.exchange(&encode_tombstone(request, life), 1, by)?;
         }
         let decode = |value: &Value| decode_unlock(value).map_err(Fault::garbled);
-        let Answered { reply, sent } = self.script(by, |whole| encode_unlock(request, whole), decode)?;
+        let Answered { reply, sent } =
+            self.script(Urgency::Release, by, |whole| encode_unlock(request, whole), decode)?;
         let reply = ReleaseAnswer { released: reply, woken: false, publish_denied: false, damaged: None };
         Ok(Answered { reply, sent })
     }
@@ -182,7 +202,7 @@ impl Single {
         let mut renewed = Vec::with_capacity(batch.len());
         for item in batch.chunks(1) {
             let decode = |value: &Value| decode_renew(value, 1).map_err(Fault::garbled);
-            renewed.extend(self.script(by, |whole| encode_renew(item, false, whole), decode)?.reply);
+            renewed.extend(self.script(Urgency::Other, by, |whole| encode_renew(item, false, whole), decode)?.reply);
         }
         Ok(Answered { reply: renewed, sent: began })
     }
@@ -190,12 +210,17 @@ impl Single {
 
 impl Transport for Single {
     fn acquire(&self, request: &Acquire<'_>, by: Moment) -> Exchange<Acquired> {
-        self.script(by, |whole| encode_acquire(request, whole), |value| decode_acquire(value).map_err(Fault::garbled))
+        self.script(
+            Urgency::Other,
+            by,
+            |whole| encode_acquire(request, whole),
+            |value| decode_acquire(value).map_err(Fault::garbled),
+        )
     }
 
     fn release(&self, request: &Release<'_>, by: Moment) -> Exchange<ReleaseAnswer> {
         let encode = |whole| encode_release(request, true, whole);
-        let answer = self.script(by, encode, |value| decode_release(value).map_err(Fault::garbled));
+        let answer = self.script(Urgency::Release, by, encode, |value| decode_release(value).map_err(Fault::garbled));
         match answer {
             Err(fault) if is_migrating(&fault) => self.release_by_single_keys(request, by),
             answer => answer,
@@ -204,7 +229,7 @@ impl Transport for Single {
 
     fn renew(&self, batch: &[Renew<'_>], by: Moment) -> Exchange<Vec<bool>> {
         let decode = |value: &Value| decode_renew(value, batch.len()).map_err(Fault::garbled);
-        let answer = self.script(by, |whole| encode_renew(batch, true, whole), decode);
+        let answer = self.script(Urgency::Other, by, |whole| encode_renew(batch, true, whole), decode);
         match answer {
             Err(fault) if is_migrating(&fault) => self.renew_one_by_one(batch, by),
             answer => answer,

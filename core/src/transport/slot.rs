@@ -107,6 +107,8 @@ impl Opener {
                 found.into_iter().map(|address| ConnectionAddr::Tcp(address.ip().to_string(), address.port())).collect()
             }
             ConnectionAddr::TcpTls { host, port, .. } => {
+                #[cfg(feature = "tls")]
+                choose_cryptography();
                 // Each of its addresses gets the time that is passed on.
                 shares = u32::try_from(resolve(host, *port, left())?.len()).unwrap_or(u32::MAX);
                 vec![self.endpoint.address.clone()]
@@ -186,6 +188,16 @@ fn login_steps(login: &RedisConnectionInfo) -> Vec<(Step, Cmd)> {
         steps.push((Step::TellName, command));
     }
     steps
+}
+
+/// Names a provider of cryptography for the process, unless the program has: without one, TLS panics.
+#[cfg(feature = "tls")]
+fn choose_cryptography() {
+    use rustls::crypto::{CryptoProvider, ring};
+    if CryptoProvider::get_default().is_none() {
+        // Fails when another thread was quicker, which is as good.
+        let _ = ring::default_provider().install_default();
+    }
 }
 
 /// How to open the socket, and nothing more: without login there is nothing to send.

@@ -31,8 +31,8 @@ impl Limit {
     fn is_over(self, value: f64) -> bool {
         match self {
             // A value that is no number is over as well.
-            Limit::AtMost(limit) => !(value <= limit),
-            Limit::AtLeast(limit) => !(value >= limit),
+            Limit::AtMost(limit) => value.is_nan() || value > limit,
+            Limit::AtLeast(limit) => value.is_nan() || value < limit,
             Limit::Exactly(limit) => value != limit,
             Limit::None => false,
         }
