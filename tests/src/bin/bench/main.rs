@@ -3,7 +3,7 @@
 //!
 //! | section | compares | with |
 //! |---|---|---|
-//! | pair | uncontended acquire + release, of a client that has waited before as well | the same two scripts sent bare; `SET NX PX` + compare-and-delete; two PINGs |
+//! | pair | uncontended acquire + release | the same two scripts sent bare; `SET NX PX` + compare-and-delete; 2 × PING |
 //! | re-entry | a nested acquire + release | one read of `CLOCK_BOOTTIME` |
 //! | memory | live heap bytes of the client for each held lease | 1 KiB |
 //! | leases | threads, losses and renewing commands of 10,000 leases | the limits of the specification |
@@ -40,6 +40,33 @@ use report::Report;
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
 const SECTIONS: [&str; 5] = ["pair", "re-entry", "memory", "leases", "outage"];
 
+/// What the command line asks for.
+#[derive(Debug, Default)]
+struct Arguments {
+    quick: bool,
+    report_only: bool,
+    only: Option<String>,
+}
+
+impl Arguments {
+    /// `None` for what is not understood.
+    fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
+        let mut arguments = Arguments::default();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--quick" => arguments.quick = true,
+                "--report-only" => arguments.report_only = true,
+                "--only" => {
+                    let section = words.next().filter(|section| SECTIONS.contains(&section.as_str()));
+                    arguments.only = Some(section?);
+                }
+                _ => return None,
+            }
+        }
+        Some(arguments)
+    }
+}
+
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
@@ -53,21 +80,10 @@ impl Extent {
 }
 
 fn main() -> ExitCode {
-    let (mut quick, mut report_only, mut only) = (false, false, None);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--quick" => quick = true,
-            "--report-only" => report_only = true,
-            "--only" => only = arguments.next().filter(|section| SECTIONS.contains(&section.as_str())),
-            _ => only = None,
-        }
-        if !matches!(argument.as_str(), "--quick" | "--report-only") && only.is_none() {
-            eprintln!("usage: bench [--quick] [--report-only] [--only {}]", SECTIONS.join("|"));
-            return ExitCode::from(2);
-        }
-    }
-    let wanted = |section: &str| only.as_deref().is_none_or(|only| only == section);
+    let Some(Arguments { quick, report_only, only }) = Arguments::parse(std::env::args().skip(1)) else {
+        eprintln!("usage: bench [--quick] [--report-only] [--only {}]", SECTIONS.join("|"));
+        return ExitCode::from(2);
+    };
     let Some(kind) = any_server() else {
         eprintln!("bench: no server is installed; `make setup` installs one");
         return ExitCode::from(2);
@@ -80,7 +96,8 @@ fn main() -> ExitCode {
     placement.pin_server(server.pid());
 
     let mut report = Report::new(&server, placement, quick);
-    for section in SECTIONS.into_iter().filter(|section| wanted(section)) {
+    let wanted = |section: &&str| only.as_deref().is_none_or(|only| only == *section);
+    for section in SECTIONS.into_iter().filter(wanted) {
         eprintln!("bench: {section}");
         match section {
             "pair" => pair::run(&server, extent, &mut report),
