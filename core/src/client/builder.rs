@@ -63,7 +63,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Connections that callers share; waiters hold none while they sleep. Releases have one more for when all are busy. 1 to 1024. Defaults to 8.
+    /// Connections that callers share; waiters hold none while they sleep. Releases have one more for when all are busy.
+    /// 1 to 1024. Defaults to 8.
     pub fn pool_size(mut self, pool_size: u32) -> ClientBuilder {
         self.pool_size = pool_size;
         self
