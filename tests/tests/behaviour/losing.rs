@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redlatch::{Error, LockOptions, LostInfo, LostReason, Released};
 use redlatch_tests::assert_eventually;
 
-use crate::store::{SECOND, Store, ms, on_all_stores_at_once, on_each_store, ttl};
+use crate::store::{SECOND, Store, at_once, machine_to_myself, ms, on_all_stores_at_once, on_each_store, ttl};
 
 on_each_store![
     renewal_by_hand_resets_the_ttl,
@@ -21,7 +21,6 @@ on_each_store![
 on_all_stores_at_once![
     renewal_keeps_a_lease_for_many_ttls,
     a_lease_that_is_renewed_by_hand_lives_on,
-    a_fixed_lease_is_lost_before_the_server_gives_the_lock_away,
     max_hold_ends_a_lease_that_is_renewed,
 ];
 
@@ -68,28 +67,34 @@ fn renewal_keeps_a_lease_for_many_ttls(store: &Store) {
 
 fn a_lease_that_is_renewed_by_hand_lives_on(store: &Store) {
     let client = store.client();
-    let lease = client.lease("a", ttl(600).auto_renew(false)).unwrap();
+    let lease = client.lease("a", ttl(2_000).auto_renew(false)).unwrap();
     for _ in 0..8 {
-        thread::sleep(ms(150));
+        thread::sleep(ms(400));
         lease.renew().unwrap();
     }
     assert!(lease.is_held());
     assert_eq!(lease.release().unwrap(), Released::Released);
 }
 
-fn a_fixed_lease_is_lost_before_the_server_gives_the_lock_away(store: &Store) {
+#[test]
+fn a_fixed_lease_is_lost_before_the_server_gives_the_lock_away() {
+    let _machine = machine_to_myself();
+    at_once(a_fixed_lease_is_lost_in_time);
+}
+
+fn a_fixed_lease_is_lost_in_time(store: &Store) {
     let (client, other) = (store.client(), store.client());
-    let (options, losses) = reported(ttl(800).auto_renew(false));
+    let (options, losses) = reported(ttl(3_000).auto_renew(false));
     let before = Instant::now();
     let guard = client.lock_with("a", options).unwrap().acquire().unwrap();
     let next = other.lock("a").unwrap().try_acquire_for(5 * SECOND).unwrap().expect("the key lapsed");
     let given_away = Instant::now();
+    assert!(!guard.is_held(), "whatever the load of the machine");
     let (info, told, _) = losses.recv_timeout(SECOND).expect("the callback is called");
     assert!(told < given_away, "told {:?} too late", told - given_away);
-    assert!(told >= before + ms(800 - 8 - 2), "not before its deadline");
+    assert!(told >= before + ms(3_000 - 30 - 2), "not before its deadline");
     assert_eq!((info.reason(), info.fence()), (LostReason::Expired, guard.fence()));
-    assert!(!guard.is_held() && guard.remaining() == Duration::ZERO);
-    assert_eq!(guard.lost(), Some(LostReason::Expired));
+    assert_eq!((guard.lost(), guard.remaining()), (Some(LostReason::Expired), Duration::ZERO));
     let error = guard.check().unwrap_err();
     assert!(matches!(&error, Error::Lost(_)), "{error}");
     assert!(matches!(guard.renew(), Err(Error::Lost(_))), "once lost, always lost");
@@ -113,7 +118,7 @@ fn max_hold_ends_a_lease_that_is_renewed(store: &Store) {
     assert_eq!(info.reason(), LostReason::MaxHold);
     assert!(matches!(guard.check(), Err(Error::Lost(info)) if info.reason() == LostReason::MaxHold));
     let renewed = client.stats().renewed;
-    assert!((6..=7).contains(&renewed), "{renewed}");
+    assert!((4..=7).contains(&renewed), "one every third of the ttl: {renewed}");
     // Nothing is deleted: the key lapses within a ttl, which gives a stuck holder that time to notice.
     assert_eq!(store.holder("a").as_deref(), Some(guard.token().as_str()));
     let looked = Instant::now();
