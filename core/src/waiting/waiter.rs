@@ -5,7 +5,7 @@
 //! | granted in time | done: granted |
 //! | granted after the lease's own deadline | ask again with the same token |
 //! | busy, not waiting | done: busy |
-//! | busy, time left | sleep until the poll, the end of what keeps it busy (spread by rank), or the limit |
+//! | busy, time left | sleep until the poll, the end of what keeps it busy (first two ranks), or the limit |
 //! | a failure that can pass, time left | a short sleep, or none for a connection that was stale |
 //! | no answer to a request that the limit cut short, after busy | sleep until the limit, done: timed out |
 //! | any other failure | done: failed |
@@ -82,13 +82,6 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Poll interval with an inbox at rank 0; grows by as much a rank.
 const POLL_WITH_INBOX: Duration = Duration::from_millis(200);
-
-/// What the second rank adds to the time over which waiters ask after the end of what keeps the lock busy. A rank adds
-/// the more the higher it is, so that a lone waiter behind a few dead ones asks soon and thousands do not ask much.
-const ASK_AFTER_END: Duration = Duration::from_millis(50);
-
-/// The longest such time.
-const LONGEST_AFTER_END: Duration = Duration::from_secs(60);
 
 /// The longest poll interval.
 const LONGEST_POLL: Duration = Duration::from_secs(30);
@@ -242,10 +235,9 @@ impl Waiter {
         }
         let rank = place.map_or(0, |place| place.rank);
         let mut until = now.after(jittered(self.poll_interval(rank, inbox)));
-        if let Some(left) = left {
-            // By then everyone before this waiter may be gone, and so may be the one who should wake it. A millisecond
-            // more, because the server rounds down.
-            until = until.min(now.after(left + Duration::from_millis(1) + spread_after_end(rank)));
+        if let (Some(left), 0..=1) = (left, rank) {
+            // A millisecond more, because the server rounds down.
+            until = until.min(now.after(left + Duration::from_millis(1)));
         }
         // A poll without time for its answer would make a server that answers look away.
         if until.after(FIRST_ANSWER.max(self.took * 2)) > self.limit() {
@@ -307,15 +299,6 @@ impl Waiter {
             None => Verdict::TimedOut,
         }
     }
-}
-
-/// How long after the end of what keeps the lock busy a waiter asks: the first two at once, the others at random within
-/// a time that grows with the rank. The rank is that of the last answer, and waiters who take turns all join last: an
-/// order by rank would leave the first seconds without anyone.
-fn spread_after_end(rank: u64) -> Duration {
-    let ranks = u32::try_from(rank.saturating_sub(1)).unwrap_or(u32::MAX);
-    let longest = ASK_AFTER_END.saturating_mul(ranks).saturating_mul(1 + ranks / 32).min(LONGEST_AFTER_END);
-    longest.mul_f64(fastrand::f64())
 }
 
 /// `span` ± 20 %, so that waiters spread.
@@ -425,21 +408,6 @@ mod tests {
         asks(&mut waiter, at(11));
         waiter.answered(busy(9, 5), false, at(12));
         assert!(sleeps(&mut waiter, at(12)) >= at(12 + 52));
-    }
-
-    #[test]
-    fn among_many_who_joined_last_some_ask_soon_after_the_end() {
-        let asks_at = |_| {
-            let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
-            asks(&mut waiter, at(0));
-            waiter.answered(busy(1_000, 100), true, at(0));
-            sleeps(&mut waiter, at(0))
-        };
-        let times: Vec<Moment> = (0..2_000).map(asks_at).collect();
-        assert!(times.iter().all(|time| *time >= at(1_001)), "nobody asks before the end");
-        let soon = times.iter().filter(|time| **time < at(1_501)).count();
-        // Of 99 × 50 ms × 4 the first half second.
-        assert!((20..=100).contains(&soon), "{soon}");
     }
 
     #[test]
