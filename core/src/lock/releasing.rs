@@ -21,7 +21,8 @@ pub enum Released {
     /// An inner release: the thread still holds the lock this often.
     StillHeld(u32),
     /// The server did not confirm within `io_timeout`. The lease is over for this client and its renewal has
-    /// stopped; the background goes on releasing until the key has lapsed by its ttl.
+    /// stopped; the background goes on releasing until the key has lapsed by its ttl, and longer while a copy of an
+    /// unanswered acquire may still set it.
     Unconfirmed,
 }
 

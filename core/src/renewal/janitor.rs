@@ -35,6 +35,9 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(spec: &Arc<LockSpec>, token: &Token, tombstone: bool, now: Moment, until: Moment) -> Job {
+        // A copy of the acquire sets the key whenever the server reads it: its release outlasts that.
+        let ttl = spec.options.ttl;
+        let until = if tombstone { until.max(now.after(tombstone_life(ttl)).after(ttl)) } else { until };
         Job { spec: spec.clone(), token: token.clone(), tombstone, not_before: now, until, abandoned: None }
     }
 
