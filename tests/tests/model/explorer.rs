@@ -19,7 +19,7 @@ pub(crate) struct Explored {
 
 impl Explored {
     /// Visits every state that can be reached; ends with a shortest way to a broken promise, if there is one.
-    pub(crate) fn new(rules: Rules) -> Result<Explored, Counterexample> {
+    pub(crate) fn new(rules: Rules) -> Result<Explored, Box<Counterexample>> {
         let start = rules.start();
         let mut index = Index::default();
         index.insert(&start);
@@ -32,7 +32,7 @@ impl Explored {
         Ok(explored)
     }
 
-    fn expand(&mut self, at: usize) -> Result<(), Counterexample> {
+    fn expand(&mut self, at: usize) -> Result<(), Box<Counterexample>> {
         let Explored { rules, states, parents, index, transitions } = self;
         let (state, mut broken) = (states[at], None);
         rules.steps(&state, Schedule::Any, |step, after, violation| {
@@ -47,7 +47,7 @@ impl Explored {
         let Some((violation, step, after)) = broken else { return Ok(()) };
         let mut steps = self.way_to(at as u32);
         steps.push((step, after));
-        Err(Counterexample { rules: self.rules.clone(), violation, steps })
+        Err(Box::new(Counterexample { rules: self.rules.clone(), violation, steps }))
     }
 
     /// Whether a state of this kind was reached: a run that cannot meet what it is for proves nothing.

@@ -40,7 +40,7 @@ impl Waits {
 }
 
 /// The longest waits, or the way to one that is longer than `bounds` or has no end.
-pub(crate) fn longest_waits(explored: &Explored, mut bounds: Waits) -> Result<Waits, Counterexample> {
+pub(crate) fn longest_waits(explored: &Explored, mut bounds: Waits) -> Result<Waits, Box<Counterexample>> {
     let mut waits = Waits::default();
     let stopping = explored.rules.clients.iter().filter(|role| role.stops);
     let mut processes: Vec<u8> = stopping.map(|role| role.process).collect();
@@ -82,7 +82,7 @@ struct Frame {
 
 impl Calm<'_> {
     /// Depth first. A way that comes back to itself is a wait without end.
-    fn measure(&mut self) -> Result<(), Counterexample> {
+    fn measure(&mut self) -> Result<(), Box<Counterexample>> {
         let mut way: Vec<Frame> = Vec::new();
         for root in 0..self.longest.len() as u32 {
             if self.longest[root as usize] != UNKNOWN {
@@ -130,7 +130,7 @@ impl Calm<'_> {
     }
 
     /// The way to a state and through the longest wait from there.
-    fn way_from(&self, start: u32) -> Counterexample {
+    fn way_from(&self, start: u32) -> Box<Counterexample> {
         let mut steps = self.explored.way_to(start);
         let mut at = start;
         let left = |next: u32, step: Step| self.longest[next as usize] + u8::from(step == Step::Tick);
@@ -138,11 +138,11 @@ impl Calm<'_> {
             steps.push((step, self.state(next)));
             at = next;
         }
-        Counterexample { rules: self.explored.rules.clone(), violation: Violation::WaitsTooLong, steps }
+        self.too_long(steps)
     }
 
     /// The way to a state and on to where it comes back to itself.
-    fn endless(&self, way: &[Frame], back: u32) -> Counterexample {
+    fn endless(&self, way: &[Frame], back: u32) -> Box<Counterexample> {
         let mut steps = self.explored.way_to(way[0].at);
         let targets = way[1..].iter().map(|frame| frame.at).chain([back]);
         for (from, to) in way.iter().zip(targets) {
@@ -150,7 +150,11 @@ impl Calm<'_> {
             let (step, _) = step.expect("each state of the way follows from the one before");
             steps.push((step, self.state(to)));
         }
-        Counterexample { rules: self.explored.rules.clone(), violation: Violation::WaitsTooLong, steps }
+        self.too_long(steps)
+    }
+
+    fn too_long(&self, steps: Vec<(Step, State)>) -> Box<Counterexample> {
+        Box::new(Counterexample { rules: self.explored.rules.clone(), violation: Violation::WaitsTooLong, steps })
     }
 
     fn state(&self, at: u32) -> State {
