@@ -47,8 +47,6 @@
 //! step. Order among waiters that missed an answer: a late copy of a first request carries no score and may re-join
 //! behind others.
 
-#![allow(clippy::result_large_err, reason = "a counterexample ends its test")]
-
 mod conformance;
 mod effects;
 mod explorer;
