@@ -101,6 +101,8 @@ pub(crate) struct Waiter {
     place: Option<Place>,
     asked: u64,
     busy_seen: bool,
+    /// Its longest polls have been spread among those of others.
+    spread: bool,
     /// How long the last answer took.
     took: Duration,
     /// Since when no request has been answered.
@@ -120,6 +122,7 @@ impl Waiter {
             place: None,
             asked: 0,
             busy_seen: false,
+            spread: false,
             took: Duration::ZERO,
             outage: None,
             next: None,
@@ -234,7 +237,10 @@ impl Waiter {
             return Step::Done(Verdict::Busy);
         }
         let rank = place.map_or(0, |place| place.rank);
-        let mut until = now.after(jittered(self.poll_interval(rank, inbox)));
+        let interval = self.poll_interval(rank, inbox);
+        // Thousands that join at once would also come back at once, a longest interval later, and go on like that.
+        let first_long = interval == LONGEST_POLL && !std::mem::replace(&mut self.spread, true);
+        let mut until = now.after(if first_long { interval.mul_f64(fastrand::f64()) } else { jittered(interval) });
         if let (Some(left), 0..=1) = (left, rank) {
             // A millisecond more, because the server rounds down.
             until = until.min(now.after(left + Duration::from_millis(1)));
@@ -418,6 +424,26 @@ mod tests {
             waiter.answered(busy(60_000, rank), false, at(0));
             assert!(sleeps(&mut waiter, at(0)) <= at(480));
         }
+    }
+
+    #[test]
+    fn thousands_that_joined_at_once_do_not_come_back_at_once() {
+        let polls = |_| {
+            let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+            asks(&mut waiter, at(0));
+            waiter.answered(busy(60_000, 1_000), true, at(0));
+            let first = sleeps(&mut waiter, at(0));
+            asks(&mut waiter, first);
+            waiter.answered(busy(60_000, 1_000), true, first);
+            (first, sleeps(&mut waiter, first).since(first))
+        };
+        let polls: Vec<(Moment, Duration)> = (0..2_000).map(polls).collect();
+        for second in 0..30 {
+            let within = at(1_000 * second)..at(1_000 * (second + 1));
+            let count = polls.iter().filter(|(first, _)| within.contains(first)).count();
+            assert!(count <= 120, "{count} polls in second {second}, where 67 are expected");
+        }
+        assert!(polls.iter().all(|(_, again)| *again >= LONGEST_POLL * 4 / 5));
     }
 
     #[test]

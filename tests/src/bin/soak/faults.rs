@@ -16,9 +16,10 @@ use crate::{Options, TTL, TURN, WORKERS};
 /// Time from one fault to the next.
 const EVERY: Duration = Duration::from_millis(700);
 /// One fault in this many is a stop instead of a kill.
-const STOPS: u64 = 5;
-/// How long a process is stopped, in ms: always longer than the ttl.
-const STOPPED: std::ops::Range<u64> = 1_200..2_200;
+const STOPS: u64 = 4;
+/// How long a process is stopped, in ms: always longer than the ttl, and often so long that others have passed over its
+/// waiters and hold the lock when it goes on.
+const STOPPED: std::ops::Range<u64> = 1_100..3_600;
 /// How long a worker may take to end once it is told to, with every thread still in need of the lock.
 const END_LIMIT: Duration = Duration::from_secs(8);
 

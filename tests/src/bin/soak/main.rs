@@ -11,6 +11,7 @@
 //! | regressions: a fence not larger than that of the holder before | 0 |
 //! | orphans: keys left after ttl + turn, but for fence and tombstones | 0 |
 //! | hung: live waiters without the lock for ttl + turn + 2 s while others had it, or that never end | 0 |
+//! | taken: leases that the server gave to someone else before their deadline | 0 |
 //! | failures: errors of an acquire, although the server is always there | 0 |
 //! | longest gap without a holder | ttl + turn + 0.5 s |
 //! | least share of a thread compared with the largest, without faults only | 0.95 |
@@ -124,6 +125,7 @@ fn run(server: &Server, options: &Options, dir: &Path) -> bool {
     limits.at_most("orphans", left.len() as f64, 0.0);
     limits.at_most("hung", (found.hung.len() + hanging) as f64, 0.0);
     limits.at_most("failures", found.failures.len() as f64, 0.0);
+    limits.at_most("taken", taken(&found) as f64, 0.0);
     limits.at_most("longest_gap_s", found.longest_gap.as_secs_f64(), LONGEST_GAP.as_secs_f64());
     if options.calm {
         limits.at_least("least_share", least_share, LEAST_SHARE);
@@ -136,6 +138,13 @@ fn orphans(server: &Server) -> Vec<String> {
     let mut keys = server.keys("*");
     keys.retain(|key| !key.ends_with(":redlatch:fence") && !key.contains(":redlatch:gone:"));
     keys
+}
+
+/// Nobody deletes the key here: only time may end a lease that its holder has not released.
+fn taken(found: &Findings) -> usize {
+    let explained = ["expired", "Released", "Unconfirmed"];
+    let ends = found.lost.iter().chain(&found.releases);
+    ends.filter(|(how, _)| !explained.contains(&how.as_str())).map(|(_, count)| count).sum()
 }
 
 fn least_share(found: &Findings, threads: usize) -> f64 {
