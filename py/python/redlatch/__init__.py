@@ -1,0 +1,68 @@
+"""One correct distributed lock on Redis and Valkey.
+
+A lease is not a proof: a process that stalls longer than its ttl comes back believing in a lock that has another holder.
+Call ``check()`` before every step that must not happen twice, and let the protected resource refuse a lower ``fence`` than
+it has seen.
+
+    import redlatch
+
+    client = redlatch.Client("redis://127.0.0.1:6379/0")
+    with client.lock("order:17", ttl=10, wait=5) as held:
+        db.execute("UPDATE orders SET fence = %s WHERE id = 17 AND fence <= %s", held.fence, held.fence)
+        ...  # read, and work, however long: the lease is renewed in the background
+        held.check()  # still ours, by this machine's clock
+        db.execute("UPDATE orders SET state = 'paid' WHERE id = 17 AND fence = %s", held.fence)  # no row: stop
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+from redlatch import _native
+from redlatch._client import Client
+from redlatch._errors import (
+    AcquireTimeout,
+    AuthenticationError,
+    CancelledError,
+    ClosedError,
+    ConfigError,
+    IncompatibleError,
+    KeyTypeError,
+    LostError,
+    NotHeldError,
+    NotReplicatedError,
+    PermissionDeniedError,
+    RedlatchError,
+    UnavailableError,
+)
+from redlatch._native import CancelToken, Lease, Lock, __version__
+from redlatch._types import LockInfo, LostInfo, LostReason
+
+__all__ = [
+    "AcquireTimeout",
+    "AuthenticationError",
+    "CancelToken",
+    "CancelledError",
+    "Client",
+    "ClosedError",
+    "ConfigError",
+    "IncompatibleError",
+    "KeyTypeError",
+    "Lease",
+    "Lock",
+    "LockInfo",
+    "LostError",
+    "LostInfo",
+    "LostReason",
+    "NotHeldError",
+    "NotReplicatedError",
+    "PermissionDeniedError",
+    "RedlatchError",
+    "UnavailableError",
+    "__version__",
+]
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_native.after_fork)
+atexit.register(_native.at_exit)

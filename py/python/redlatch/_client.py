@@ -1,0 +1,194 @@
+"""Clients: where locks come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from redlatch import _native
+from redlatch._locked import Locked, OnBusy
+from redlatch._native import Lease, Lock, Seconds
+from redlatch._types import LockInfo, LostInfo
+
+OnLost = Callable[[LostInfo], object]
+"""Gets a lost lease, on a thread of redlatch."""
+
+
+class Client:
+    """A way to one Redis or Valkey server, shared by all threads of a process and by its forked children.
+
+    Making one opens nothing and starts no thread: connections and threads begin with the first lock, and end with
+    ``close()``, the end of the ``with`` block, or the last reference. A forked child may go on using it: it holds nothing
+    of what its parent held, and gets connections and threads of its own.
+    """
+
+    __slots__ = ("__weakref__", "_native")
+
+    def __init__(
+        self,
+        url: str = _native.DEFAULT_URL,
+        *,
+        key_prefix: str = _native.KEY_PREFIX,
+        pool_size: int = _native.POOL_SIZE,
+        connect_timeout: Seconds = _native.CONNECT_TIMEOUT,
+        io_timeout: Seconds = _native.IO_TIMEOUT,
+        renewal_threads: int = _native.RENEWAL_THREADS,
+        unavailable_after: Seconds = _native.UNAVAILABLE_AFTER,
+        label: str | None = None,
+        turn: Seconds = _native.TURN,
+        fence_retention: Seconds = _native.FENCE_RETENTION,
+        min_replicas: int = _native.MIN_REPLICAS,
+        replica_timeout: Seconds = _native.REPLICA_TIMEOUT,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Checks every option; a value out of bounds is a ``ConfigError`` that names it.
+
+        ``url``: ``redis://``, ``rediss://`` (TLS), ``unix://``, or ``memory://`` for a store inside this process.
+        ``key_prefix``: stands before each name to make its key; at most 256 bytes.
+        ``pool_size``: connections that callers share, 1 to 1024; a waiter that sleeps holds none.
+        ``connect_timeout``: limit of opening a connection, with name lookup and login; 10 ms to 60 s.
+        ``io_timeout``: limit of one request and its reply; 10 ms to 60 s.
+        ``renewal_threads``: threads that renew, each with a connection of its own; 1 to 64.
+        ``unavailable_after``: continuous outage after which an ``acquire`` without a limit gives up; 100 ms to 24 h.
+        ``label``: a word that shows in tokens and in ``inspect``; 1 to 64 of ``A-Z a-z 0-9 . _ - /``.
+        ``turn``: how long a released lock stays reserved for the first waiter; 500 ms to 10 s.
+        ``fence_retention``: how long the server keeps a lock's last fence after a grant; 1 s to 30 days.
+        ``min_replicas``: replicas that must acknowledge a grant within ``replica_timeout`` (10 ms to 60 s), or it is given
+        back and ``NotReplicatedError`` raised; 0 asks none.
+        ``tls_ca``, ``tls_cert``, ``tls_key``: PEM files for ``rediss://``: whom to trust instead of the system's store, and
+        this client's certificate and key.
+        """
+        self._native = _native.NativeClient(
+            url,
+            key_prefix=key_prefix,
+            pool_size=pool_size,
+            connect_timeout=connect_timeout,
+            io_timeout=io_timeout,
+            renewal_threads=renewal_threads,
+            unavailable_after=unavailable_after,
+            label=label,
+            turn=turn,
+            fence_retention=fence_retention,
+            min_replicas=min_replicas,
+            replica_timeout=replica_timeout,
+            tls_ca=None if tls_ca is None else os.fspath(tls_ca),
+            tls_cert=None if tls_cert is None else os.fspath(tls_cert),
+            tls_key=None if tls_key is None else os.fspath(tls_key),
+        )
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: Seconds = _native.TTL,
+        auto_renew: bool = True,
+        max_hold: Seconds | None = None,
+        wait: Seconds | None = None,
+        on_lost: OnLost | None = None,
+    ) -> Lock:
+        """The lock ``name``, of 1 to 1024 bytes of UTF-8. Asks no server.
+
+        ``ttl``: how long the lease lives without renewal, so how long others wait after a crash of its holder; 100 ms to
+        24 h. ``auto_renew``: whether the background renews it, every third of the ttl. ``max_hold``: longest time that the
+        lease is kept, whatever its holder does. ``wait``: longest time that ``with`` waits; ``None``: as long as someone
+        else has it. ``on_lost``: called once when a lease is lost, with a ``LostInfo``, on a thread of redlatch; what it
+        raises is logged.
+        """
+        return self._native.lock(name, ttl, auto_renew, max_hold, wait, on_lost)
+
+    def lease(
+        self,
+        name: str,
+        *,
+        ttl: Seconds = _native.TTL,
+        auto_renew: bool = True,
+        max_hold: Seconds | None = None,
+        wait: Seconds | None = None,
+        on_lost: OnLost | None = None,
+    ) -> Lease:
+        """As ``lock``, for a hold that moves between threads, tasks and processes. Not acquired yet."""
+        return self._native.lease(name, ttl, auto_renew, max_hold, wait, on_lost)
+
+    def adopt(
+        self,
+        name: str,
+        token: str,
+        *,
+        ttl: Seconds = _native.TTL,
+        auto_renew: bool = True,
+        max_hold: Seconds | None = None,
+        wait: Seconds | None = None,
+        on_lost: OnLost | None = None,
+    ) -> Lease:
+        """Takes over the lease that ``token`` proves, from ``Lease.into_token`` of this or another process.
+
+        It becomes a new lease with a new token and a new, larger fence. One round trip. Raises ``NotHeldError`` when the
+        lock is not held by that token any more, and as ``Lock.acquire``.
+        """
+        return self._native.adopt(name, token, ttl, auto_renew, max_hold, wait, on_lost)
+
+    def locked(
+        self,
+        template: str,
+        *,
+        ttl: Seconds = _native.TTL,
+        auto_renew: bool = True,
+        max_hold: Seconds | None = None,
+        wait: Seconds | None = None,
+        on_lost: OnLost | None = None,
+        on_busy: OnBusy = "raise",
+    ) -> Locked:
+        """A decorator: the function runs under the lock whose name the template makes of its arguments.
+
+        ``@client.locked("order:{order_id}")``, ``"{order.id}"``, ``"{ids[0]}"``: fields name parameters of the function,
+        and defaults count. A name that is no parameter, and a coroutine or generator function, are refused when the
+        function is decorated. ``on_busy`` says what a call does when ``wait`` is over: ``"raise"`` ``AcquireTimeout``,
+        ``"skip"`` the function and return ``None``, or call this callable with the function's arguments and return what it
+        returns.
+        """
+        options: dict[str, Any] = {
+            "ttl": ttl, "auto_renew": auto_renew, "max_hold": max_hold, "wait": wait, "on_lost": on_lost,
+        }  # fmt: skip
+        return Locked(self, template, options, on_busy)
+
+    def inspect(self, name: str) -> LockInfo | None:
+        """What the server knows of the lock ``name`` now; ``None`` when nobody has it. Within ``io_timeout``."""
+        found = self._native.inspect(name)
+        return None if found is None else LockInfo(*found)
+
+    def force_release(self, name: str) -> bool:
+        """Takes the lock away from whoever has it, for operators: its holder finds it lost at its next renewal.
+
+        ``False`` when nobody had it. Two round trips at most.
+        """
+        return self._native.force_release(name)
+
+    def stats(self) -> dict[str, Any]:
+        """Counters, timings and gauges of this client since it was made, in a forked child since the fork.
+
+        Counters by name, ``lost`` by reason, ``wait_seconds`` and ``hold_seconds`` with ``count``, ``mean``, ``p50``,
+        ``p99``, ``p999`` and ``max``. Asks no server.
+        """
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Ends the client: waiters raise ``ClosedError``, held leases are lost as closed and lapse by their ttl.
+
+        Within twice ``io_timeout``, and a callback that runs. Calling it again does nothing.
+        """
+        self._native.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return repr(self._native).replace("NativeClient", "redlatch.Client", 1)

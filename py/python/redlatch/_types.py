@@ -1,0 +1,58 @@
+"""Values that calls return and callbacks get."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+
+class LostReason(str, enum.Enum):
+    """Why a lease ended before its holder released it. Equal to its word, for logs and metrics."""
+
+    EXPIRED = "expired"
+    """The deadline passed without a successful renewal: the server was away, or the process stalled."""
+    TAKEN = "taken"
+    """The server no longer has the holder's token under the key: deleted, evicted or taken over."""
+    MAX_HOLD = "max_hold"
+    """``max_hold`` was reached."""
+    FORKED = "forked"
+    """This process is a forked child; the lease belongs to its parent."""
+    CLOSED = "closed"
+    """The client was closed."""
+    INTERNAL = "internal"
+    """A defect inside redlatch ended it; please report it."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class LostInfo:
+    """A lease that was lost: what ``on_lost`` gets. Its token is left out of ``repr``."""
+
+    name: str
+    """The lock's name."""
+    token: str = field(repr=False)
+    """The token of the lost lease."""
+    fence: int
+    """The fencing token of the lost lease."""
+    reason: LostReason
+    """Why it was lost."""
+
+
+@dataclass(frozen=True)
+class LockInfo:
+    """A lock as ``Client.inspect`` found it; out of date as soon as it is returned. Its token is left out of ``repr``."""
+
+    name: str
+    """The lock's name."""
+    token: str = field(repr=False)
+    """The holder's token; of a plain client, its value."""
+    owner: str | None
+    """Who has it, ``<host>:<pid>[:<label>]``; ``None`` for a client that is not redlatch."""
+    ttl_left: float | None
+    """Seconds until the key lapses unless renewed; ``None`` for a key without ttl, which never lapses."""
+    fence: int | None
+    """The last fence given for this lock: the holder's, unless a plain client has it. ``None`` when none is kept."""
+    waiters: int
+    """How many wait in its queue; some may be gone."""

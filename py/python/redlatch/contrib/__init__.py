@@ -1,0 +1,1 @@
+"""Small parts for frameworks; each needs its package, redlatch itself needs none."""
