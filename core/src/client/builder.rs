@@ -10,9 +10,10 @@ use crate::engine::{Connect, EngineConfig};
 use crate::error::{Error, Result};
 use crate::holds::{HolderFn, current_thread};
 use crate::options::{
-    self, CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, POOL_SIZE, POOL_TIMEOUT, RENEWAL_THREADS, TURN,
-    UNAVAILABLE_AFTER,
+    self, CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, MIN_REPLICAS, POOL_SIZE, POOL_TIMEOUT, RENEWAL_THREADS,
+    REPLICA_TIMEOUT, TURN, UNAVAILABLE_AFTER,
 };
+use crate::protocol::Replication;
 use crate::token::plain;
 use crate::transport::{Limits, MemoryServer, Opener, Single, Target, Transport};
 
@@ -32,6 +33,8 @@ pub struct ClientBuilder {
     unavailable_after: Duration,
     fence_retention: Duration,
     turn: Duration,
+    min_replicas: u32,
+    replica_timeout: Duration,
     label: Option<String>,
     clock: Option<ManualClock>,
     holder: HolderFn,
@@ -50,6 +53,8 @@ impl ClientBuilder {
             unavailable_after: UNAVAILABLE_AFTER.default_value(),
             fence_retention: FENCE_RETENTION.default_value(),
             turn: TURN.default_value(),
+            min_replicas: MIN_REPLICAS.default,
+            replica_timeout: REPLICA_TIMEOUT.default_value(),
             label: None,
             clock: None,
             holder: current_thread,
@@ -113,6 +118,25 @@ impl ClientBuilder {
         self
     }
 
+    /// How many replicas must acknowledge a grant before it is one: with fewer it is released again, and the acquire fails
+    /// with [`NotReplicated`](Error::NotReplicated). This narrows the hole that a failover opens and does not close it:
+    /// releases and renewals are not acknowledged, and no server has to promote a replica that has acknowledged.
+    ///
+    /// Each grant then takes one more request, `WAIT`, over the same connection, which the access rules must allow. A call
+    /// may block for `replica_timeout` longer than without. `memory://` has no replicas. 0 to 16; 0 asks none. Defaults
+    /// to 0.
+    pub fn min_replicas(mut self, min_replicas: u32) -> ClientBuilder {
+        self.min_replicas = min_replicas;
+        self
+    }
+
+    /// How long the server waits for the acknowledgement of a grant by `min_replicas`; less where the caller's time or the
+    /// ttl ends before. The lease's own time goes on meanwhile. 10 ms to 60 s. Defaults to 100 ms.
+    pub fn replica_timeout(mut self, replica_timeout: Duration) -> ClientBuilder {
+        self.replica_timeout = replica_timeout;
+        self
+    }
+
     /// A word that shows in tokens and `inspect`, to tell workers of one process or host apart: 1 to 64 ASCII letters,
     /// digits, `.`, `_`, `-`, `/`. Defaults to none.
     pub fn label(mut self, label: &str) -> ClientBuilder {
@@ -154,6 +178,8 @@ impl ClientBuilder {
             pool: self.pool_timeout.map(|limit| POOL_TIMEOUT.check(limit)).transpose()?,
         };
         let pool_size = POOL_SIZE.check(self.pool_size)?;
+        let wanted = MIN_REPLICAS.check(self.min_replicas)?;
+        let replication = Replication { wanted, within: REPLICA_TIMEOUT.check(self.replica_timeout)? };
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
         let connect: Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync> = match Target::parse(&self.url)? {
             Target::Memory(name) => {
@@ -180,6 +206,7 @@ impl ClientBuilder {
             unavailable_after: UNAVAILABLE_AFTER.check(self.unavailable_after)?,
             fence_retention: FENCE_RETENTION.check(self.fence_retention)?,
             turn: TURN.check(self.turn)?,
+            replication: (wanted > 0).then_some(replication),
             renewal_threads: RENEWAL_THREADS.check(self.renewal_threads)?,
             label: self.label,
             hashing: RandomState::new(),

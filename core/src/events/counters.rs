@@ -17,6 +17,7 @@ pub(crate) enum Count {
     Busy,
     TimedOut,
     Unavailable,
+    NotReplicated,
     AcquireFailed,
     Cancelled,
     PollWakeups,

@@ -43,7 +43,7 @@ pub(crate) fn acquire(
         let timing = Timing {
             ttl: spec.options.ttl,
             turn: engine.config.turn,
-            answer: engine.config.connect_timeout + engine.config.io_timeout,
+            answer: engine.config.answer_limit(),
             unavailable_after: engine.config.unavailable_after,
         };
         let mut waiter = Waiter::new(patience, timing, clock.now());
@@ -77,6 +77,10 @@ pub(crate) fn acquire(
                     return Err(engine.closed_error("acquire", name));
                 }
                 Ok(Some(grant))
+            }
+            Verdict::NotReplicated { acknowledged, waited } => {
+                counters.one(Count::NotReplicated);
+                Err(engine.not_replicated(name, acknowledged, waited))
             }
             Verdict::Busy => {
                 counters.one(Count::Busy);
@@ -190,17 +194,18 @@ impl<'a> Request<'a> {
             ttl: self.spec.options.ttl,
             fence_retention: self.engine.config.fence_retention,
             ask,
+            replication: self.engine.config.replication,
         };
         self.last_sent = Some(self.engine.config.clock.now());
         self.engine.transport.acquire(&request, by)
     }
 
-    /// Leaves nothing behind: no place in the queue, and no copy of an unanswered acquire that could be granted.
+    /// Leaves nothing behind: no place in the queue, no key, and no copy of an unanswered acquire that could be granted.
     fn give_up(&self, waiter: &Waiter) {
-        let (queued, unanswered) = (waiter.place().is_some(), waiter.is_unanswered());
-        if !queued && !unanswered {
+        if !waiter.must_release() {
             return;
         }
+        let unanswered = waiter.is_unanswered();
         let engine = self.engine;
         let now = engine.config.clock.now();
         let ttl = self.spec.options.ttl;

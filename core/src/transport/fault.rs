@@ -12,6 +12,8 @@ pub(crate) struct Fault {
     pub(crate) detail: String,
     /// The request may have reached the server and may be executed, now or later.
     pub(crate) unanswered: bool,
+    /// The lock was granted before this went wrong: the key has the token.
+    pub(crate) granted: bool,
     /// The connection had been idle and turned out to be closed: worth one retry without a pause.
     pub(crate) stale: bool,
     pub(crate) source: Option<Source>,
@@ -35,7 +37,7 @@ pub(crate) enum FaultKind {
 }
 
 /// Error codes that pass by themselves, so that waiting for them makes sense.
-const REFUSING: [&str; 13] = [
+const REFUSING: [&str; 14] = [
     "LOADING",
     "READONLY",
     "MASTERDOWN",
@@ -49,6 +51,7 @@ const REFUSING: [&str; 13] = [
     "ASK",
     "UNKILLABLE",
     "NOTBUSY",
+    "UNBLOCKED",
 ];
 
 impl Fault {
@@ -63,7 +66,14 @@ impl Fault {
     }
 
     pub(crate) fn unreachable(detail: impl Into<String>) -> Fault {
-        Fault { kind: FaultKind::Unreachable, detail: detail.into(), unanswered: false, stale: false, source: None }
+        Fault {
+            kind: FaultKind::Unreachable,
+            detail: detail.into(),
+            unanswered: false,
+            granted: false,
+            stale: false,
+            source: None,
+        }
     }
 
     /// A connection that could not be made: nothing of the request was sent.
@@ -77,7 +87,7 @@ impl Fault {
             },
         };
         let detail = if error.is_timeout() { "no answer while connecting".to_owned() } else { words(&error) };
-        Fault { kind, detail, unanswered: false, stale: false, source: Some(Box::new(error)) }
+        Fault { kind, detail, unanswered: false, granted: false, stale: false, source: Some(Box::new(error)) }
     }
 
     /// A connection that was made and came to nothing before it could be used.
@@ -101,7 +111,14 @@ impl Fault {
     pub(crate) fn broken(error: RedisError, reused: bool) -> Fault {
         let stale = reused && error.is_connection_dropped();
         let detail = if error.is_timeout() { "no reply in time".to_owned() } else { words(&error) };
-        Fault { kind: FaultKind::Unreachable, detail, unanswered: true, stale, source: Some(Box::new(error)) }
+        Fault {
+            kind: FaultKind::Unreachable,
+            detail,
+            unanswered: true,
+            granted: false,
+            stale,
+            source: Some(Box::new(error)),
+        }
     }
 
     /// An error that the server gave as its answer.
@@ -109,12 +126,26 @@ impl Fault {
         let details = error.details().unwrap_or_default();
         let code = error.code();
         let detail = if details.is_empty() { code.to_owned() } else { format!("{code} {details}") };
-        Fault { kind: kind_of(code, details), detail, unanswered: false, stale: false, source: None }
+        Fault { kind: kind_of(code, details), detail, unanswered: false, granted: false, stale: false, source: None }
+    }
+
+    /// What went wrong with the wait for replicas that followed a grant.
+    pub(crate) fn after_grant(self) -> Fault {
+        let detail = format!("granted, but the wait for its replicas failed: {}", self.detail);
+        // A connection that has just answered was not closed while idle.
+        Fault { granted: true, stale: false, detail, ..self }
     }
 
     /// A reply that the protocol does not know: the request may have been executed.
     pub(crate) fn garbled(malformed: Malformed) -> Fault {
-        Fault { kind: FaultKind::Unreachable, detail: malformed.0, unanswered: true, stale: false, source: None }
+        Fault {
+            kind: FaultKind::Unreachable,
+            detail: malformed.0,
+            unanswered: true,
+            granted: false,
+            stale: false,
+            source: None,
+        }
     }
 }
 
@@ -148,6 +179,10 @@ fn kind_of(code: &str, details: &str) -> FaultKind {
     if details.contains("max number of clients") {
         return FaultKind::Refusing;
     }
+    // A primary that has become a replica between a grant and the wait for its replicas.
+    if details.contains("WAIT cannot be used with replica") {
+        return FaultKind::Refusing;
+    }
     let wrapped = code == "ERR" || code.starts_with('@');
     class_of(code).or_else(|| if wrapped { inner() } else { None }).unwrap_or_else(|| {
         // The wording of an access denial inside a script, before and since 7.0.
@@ -178,6 +213,16 @@ mod tests {
         assert_eq!(kind_of("ERR", wrapped), FaultKind::Refusing);
         let passed_on = "10: -READONLY You can't write against a read only replica.";
         assert_eq!(kind_of("@user_script:", passed_on), FaultKind::Refusing);
+    }
+
+    #[test]
+    fn a_primary_that_became_a_replica_during_the_wait_for_its_own_replicas_is_refusing() {
+        let text = "WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
+                    configured to be writable (which is not the default) writes to replicas are just local and are not \
+                    propagated.";
+        assert_eq!(kind_of("ERR", text), FaultKind::Refusing);
+        let text = "force unblock from blocking operation, instance state changed (master -> replica?)";
+        assert_eq!(kind_of("UNBLOCKED", text), FaultKind::Refusing);
     }
 
     #[test]

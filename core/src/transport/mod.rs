@@ -5,6 +5,7 @@
 mod fault;
 mod listening;
 mod memory;
+mod replicas;
 mod resolve;
 mod single;
 mod slot;
