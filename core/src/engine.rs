@@ -11,7 +11,7 @@ use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
 use crate::fork;
 use crate::holds::{HoldTable, ThreadEnd};
 use crate::lease::{Ended, Grant, LockSpec};
-use crate::protocol::Replication;
+use crate::protocol::{Replication, SERVER_TICK};
 use crate::renewal::{Janitor, Job, Keeper, KeeperOptions};
 use crate::token::Owner;
 use crate::transport::{Fault, FaultKind, Transport};
@@ -36,7 +36,7 @@ pub(crate) struct EngineConfig {
 impl EngineConfig {
     /// How long an acquire may take at most until it has an answer of any kind.
     pub(crate) fn answer_limit(&self) -> Duration {
-        let replicas = self.replication.map_or(Duration::ZERO, |replication| replication.within);
+        let replicas = self.replication.map_or(Duration::ZERO, |replication| replication.within + SERVER_TICK);
         self.connect_timeout + self.io_timeout + replicas
     }
 }

@@ -77,8 +77,8 @@ pub enum Error {
         wanted: u32,
         /// How many acknowledged it.
         acknowledged: u32,
-        /// How long the server waited for them: `replica_timeout`, or less where the caller's time or the ttl was shorter.
-        /// Zero for `memory://`, which has no replicas.
+        /// How long was waited for them, in whole milliseconds: `replica_timeout` and up to 100 ms, or less where the
+        /// caller's time or the ttl was shorter. Zero for `memory://`, which has no replicas.
         waited: Duration,
     },
 

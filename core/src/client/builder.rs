@@ -123,7 +123,7 @@ impl ClientBuilder {
     /// releases and renewals are not acknowledged, and no server has to promote a replica that has acknowledged.
     ///
     /// Each grant then takes one more request, `WAIT`, over the same connection, which the access rules must allow. A call
-    /// may block for `replica_timeout` longer than without. `memory://` has no replicas. 0 to 16; 0 asks none. Defaults
+    /// may block for `replica_timeout` + 100 ms longer than without. `memory://` has no replicas. 0 to 16; 0 asks none. Defaults
     /// to 0.
     pub fn min_replicas(mut self, min_replicas: u32) -> ClientBuilder {
         self.min_replicas = min_replicas;
@@ -131,7 +131,8 @@ impl ClientBuilder {
     }
 
     /// How long the server waits for the acknowledgement of a grant by `min_replicas`; less where the caller's time or the
-    /// ttl ends before. The lease's own time goes on meanwhile. 10 ms to 60 s. Defaults to 100 ms.
+    /// ttl ends before. An idle server waits up to 100 ms longer. The lease's own time goes on meanwhile. 10 ms to 60 s.
+    /// Defaults to 100 ms.
     pub fn replica_timeout(mut self, replica_timeout: Duration) -> ClientBuilder {
         self.replica_timeout = replica_timeout;
         self

@@ -46,9 +46,13 @@ pub(crate) struct Acquire<'a> {
 pub(crate) struct Replication {
     /// At least 1.
     pub(crate) wanted: u32,
-    /// How long the server waits for them at most.
+    /// How long the server waits for them.
     pub(crate) within: Duration,
 }
+
+/// How much longer than asked a server may wait: where nothing else happens, it looks at its clients' time limits this
+/// often (`hz` 10, the default of each).
+pub(crate) const SERVER_TICK: Duration = Duration::from_millis(100);
 
 /// What an acquire asks for when the lock is busy.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ mod lost_replies;
 mod pool;
 mod refusals;
 mod relay;
+mod replicas;
 mod slow_servers;
 mod support;
 mod tls;
