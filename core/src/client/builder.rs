@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::RandomState;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use crate::options::{
 };
 use crate::protocol::Replication;
 use crate::token::plain;
-use crate::transport::{Limits, MemoryServer, Opener, Single, Target, Transport};
+use crate::transport::{Limits, MemoryServer, Opener, Single, Target, TlsFiles, Transport};
 
 use super::Client;
 
-/// Options of a [`Client`]. Every value is checked by [`build`](ClientBuilder::build), which opens nothing.
+/// Options of a [`Client`]. Every value is checked by [`build`](ClientBuilder::build), which opens no connection.
 #[derive(Clone)]
 #[must_use = "nothing happens until build()"]
 pub struct ClientBuilder {
@@ -35,6 +36,7 @@ pub struct ClientBuilder {
     turn: Duration,
     min_replicas: u32,
     replica_timeout: Duration,
+    tls: TlsFiles,
     label: Option<String>,
     clock: Option<ManualClock>,
     holder: HolderFn,
@@ -55,6 +57,7 @@ impl ClientBuilder {
             turn: TURN.default_value(),
             min_replicas: MIN_REPLICAS.default,
             replica_timeout: REPLICA_TIMEOUT.default_value(),
+            tls: TlsFiles::default(),
             label: None,
             clock: None,
             holder: current_thread,
@@ -138,6 +141,29 @@ impl ClientBuilder {
         self
     }
 
+    /// A PEM file with the certificates of the authorities that may vouch for a `rediss://` server: only these are trusted
+    /// then, and the platform's store is not. Read by [`build`](ClientBuilder::build), which fails when the file cannot be
+    /// used; a change of the file needs a new client. Defaults to the platform's store.
+    pub fn tls_ca(mut self, path: impl AsRef<Path>) -> ClientBuilder {
+        self.tls.ca = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// A PEM file with the certificate that this client shows to a `rediss://` server, with those between it and its
+    /// authority behind it; together with [`tls_key`](ClientBuilder::tls_key), and read as
+    /// [`tls_ca`](ClientBuilder::tls_ca). Defaults to none.
+    pub fn tls_cert(mut self, path: impl AsRef<Path>) -> ClientBuilder {
+        self.tls.cert = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// A PEM file with the private key of [`tls_cert`](ClientBuilder::tls_cert), not encrypted. Read as
+    /// [`tls_ca`](ClientBuilder::tls_ca). Defaults to none.
+    pub fn tls_key(mut self, path: impl AsRef<Path>) -> ClientBuilder {
+        self.tls.key = Some(path.as_ref().to_owned());
+        self
+    }
+
     /// A word that shows in tokens and `inspect`, to tell workers of one process or host apart: 1 to 64 ASCII letters,
     /// digits, `.`, `_`, `-`, `/`. Defaults to none.
     pub fn label(mut self, label: &str) -> ClientBuilder {
@@ -158,7 +184,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Checks every option. Opens nothing and starts nothing.
+    /// Checks every option, and reads the files that they name. Opens no connection and starts nothing.
     ///
     /// # Errors
     /// [`Config`](Error::Config), naming the option and what it accepts.
@@ -182,7 +208,9 @@ impl ClientBuilder {
         let wanted = MIN_REPLICAS.check(self.min_replicas)?;
         let replication = Replication { wanted, within: REPLICA_TIMEOUT.check(self.replica_timeout)? };
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
-        let connect: Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync> = match Target::parse(&self.url)? {
+        let mut target = Target::parse(&self.url)?;
+        self.tls.apply(&mut target)?;
+        let connect: Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync> = match target {
             Target::Memory(name) => {
                 let server = MemoryServer::open(name.as_deref(), &clock)?;
                 Box::new(move || Arc::new(server.clone()))

@@ -93,8 +93,14 @@ impl Fault {
     /// A connection that was made and came to nothing before it could be used.
     pub(crate) fn login(error: RedisError, address: &ConnectionAddr) -> Fault {
         // A Redis server takes the beginning of TLS for the beginning of a command, and waits for its end.
-        let no_tls = error.is_timeout() || error.to_string().contains("corrupt message");
+        let words = error.to_string();
+        let no_tls = error.is_timeout() || words.contains("corrupt message");
+        // Only a server that asks its clients for certificates says this.
+        let ours = words.contains("fatal alert") && ["Certificate", "UnknownCA"].iter().any(|it| words.contains(it));
         let hint = match address {
+            ConnectionAddr::TcpTls { .. } if ours => {
+                "; the server wants a certificate of its clients (tls_cert, tls_key) that it can verify"
+            }
             ConnectionAddr::Tcp(..) if !error.is_timeout() => {
                 "; if the server speaks TLS on this port, the URL begins with rediss://"
             }

@@ -2,7 +2,9 @@
 #![allow(clippy::disallowed_methods)]
 
 mod access;
+mod authority;
 mod broken_replies;
+mod certificates;
 mod chaos;
 mod connections;
 mod dead_servers;

@@ -45,7 +45,11 @@ fn pair(kind: ServerKind) -> (Server, Server) {
     load_scripts(&primary);
     let replica = Server::builder(kind).replica_of(&primary).start();
     replica.wait_synced();
-    let acknowledges = || primary.query::<i64>(&["WAIT", "1", "100"]) == 1;
+    // Of a write: without one, a replica need not say anything.
+    let acknowledges = || {
+        primary.set("written", "1");
+        primary.query::<i64>(&["WAIT", "1", "100"]) == 1
+    };
     assert_eventually("the replica acknowledges", 10 * SECOND, acknowledges);
     (primary, replica)
 }
