@@ -28,7 +28,7 @@ pub(crate) enum Wanted<'a> {
 
 /// Asks for the lock until the verdict. `None`: someone else has it.
 ///
-/// Blocks as `patience` says; a try for `connect_timeout` + `io_timeout` at most.
+/// Blocks as `patience` says; a try for the limit of one answer at most.
 pub(crate) fn acquire(
     engine: &Engine,
     spec: &Arc<LockSpec>,

@@ -74,7 +74,6 @@ fn a_lock_works_over_tls_with_an_authority_of_ones_own() {
     let Some((certificates, server, port)) = start() else { return };
     for host in ["localhost", "127.0.0.1"] {
         let client = builder(host, port).tls_ca(certificates.path("ca.crt")).build().unwrap();
-        // As it was when the client was built.
         assert_works(&server, &client);
     }
     certificates.authority("other");
