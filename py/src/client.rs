@@ -6,7 +6,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use redlatch::options::{
-    CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, MAX_HOLD, POOL_SIZE, RENEWAL_THREADS, TTL, TURN, UNAVAILABLE_AFTER,
+    CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, MAX_HOLD, MIN_REPLICAS, POOL_SIZE, RENEWAL_THREADS, REPLICA_TIMEOUT,
+    TTL, TURN, UNAVAILABLE_AFTER,
 };
 use redlatch::{LockOptions, Result};
 
@@ -63,7 +64,7 @@ impl Settings {
         if let Some(on_lost) = &on_lost
             && !on_lost.is_callable()
         {
-            let text = format!("on_lost must be callable, not {}", on_lost.get_type());
+            let text = format!("on_lost must be callable, not {}", arguments::kind(on_lost));
             return Err(pyo3::exceptions::PyTypeError::new_err(text));
         }
         Ok(Settings { options, wait, on_lost: on_lost.map(Bound::unbind) })
@@ -114,7 +115,6 @@ impl NativeClient {
         tls_key: Option<&Bound<'_, PyAny>>,
         manual_clock: Option<&ManualClock>,
     ) -> PyResult<NativeClient> {
-        let _ = (min_replicas, replica_timeout, tls_ca, tls_cert, tls_key);
         let mut builder = redlatch::Client::builder(&arguments::text("url", url)?)
             .key_prefix(&arguments::text("key_prefix", key_prefix)?)
             .pool_size(arguments::count(&POOL_SIZE, pool_size)?)
@@ -124,9 +124,20 @@ impl NativeClient {
             .unavailable_after(arguments::span(&UNAVAILABLE_AFTER, unavailable_after)?)
             .turn(arguments::span(&TURN, turn)?)
             .fence_retention(arguments::span(&FENCE_RETENTION, fence_retention)?)
+            .min_replicas(arguments::count(&MIN_REPLICAS, min_replicas)?)
+            .replica_timeout(arguments::span(&REPLICA_TIMEOUT, replica_timeout)?)
             .holder_function(holders::current, holders::name);
         if let Some(label) = label {
             builder = builder.label(&arguments::text("label", label)?);
+        }
+        if let Some(file) = tls_ca {
+            builder = builder.tls_ca(arguments::text("tls_ca", file)?);
+        }
+        if let Some(file) = tls_cert {
+            builder = builder.tls_cert(arguments::text("tls_cert", file)?);
+        }
+        if let Some(file) = tls_key {
+            builder = builder.tls_key(arguments::text("tls_key", file)?);
         }
         if let Some(clock) = manual_clock {
             builder = builder.manual_clock(&clock.clock);
@@ -219,8 +230,10 @@ impl NativeClient {
     }
 
     fn __repr__(&self) -> String {
-        // The core's Debug shows server, prefix and state, and no credentials.
-        format!("{:?}", self.shared.client()).replacen("Client {", "NativeClient {", 1)
+        let client = self.shared.client();
+        let closed = if client.is_closed() { "True" } else { "False" };
+        let (server, key_prefix) = (client.server(), arguments::shown(client.key_prefix()));
+        format!("<redlatch.Client server={server} key_prefix={key_prefix} closed={closed}>")
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
         Error::Unavailable { .. } => "UnavailableError",
         Error::Authentication { .. } => "AuthenticationError",
         Error::Permission { .. } => "PermissionDeniedError",
+        Error::NotReplicated { .. } => "NotReplicatedError",
         Error::KeyType { .. } => "KeyTypeError",
         Error::Incompatible { .. } => "IncompatibleError",
         Error::Cancelled { .. } => "CancelledError",

@@ -191,6 +191,7 @@ impl Lease {
     }
 
     /// Hands the lease over: renewal stops, nothing is released, and whoever gets the token can adopt the lease.
+    #[allow(clippy::wrong_self_convention, reason = "Python's name for what ends this object's hold")]
     fn into_token(&self, py: Python<'_>) -> PyResult<String> {
         let lease = match self.take() {
             Some(lease) => lease,

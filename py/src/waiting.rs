@@ -6,7 +6,7 @@ use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use redlatch::{Guard, Lease, LeaseRequest, LockRequest, Progress, Result};
+use redlatch::{Lease, LeaseRequest, LockRequest, Progress, Result};
 
 use crate::arguments;
 use crate::cancel::CancelToken;
@@ -72,7 +72,10 @@ impl Request for LockRequest {
 
     fn advance(&mut self, block: Duration) -> Result<Progress<()>> {
         Ok(match LockRequest::advance(self, block)? {
-            Progress::Granted(guard) => Progress::Granted(Guard::forget(guard)),
+            Progress::Granted(guard) => {
+                guard.forget();
+                Progress::Granted(())
+            }
             Progress::Busy => Progress::Busy,
             Progress::Waiting(left) => Progress::Waiting(left),
         })
