@@ -148,6 +148,17 @@ pub enum Error {
         name: String,
     },
 
+    /// The object holds a lease already, or another thread uses it at this moment.
+    #[error("cannot {action} lock {name:?}: {detail}")]
+    InUse {
+        /// What was asked.
+        action: &'static str,
+        /// The lock's name.
+        name: String,
+        /// Who has it in use.
+        detail: String,
+    },
+
     /// `close()` was called on the client.
     #[error("cannot {action} {name:?}: the client is closed")]
     Closed {
@@ -183,6 +194,7 @@ impl Error {
             | Error::KeyType { name, .. }
             | Error::Incompatible { name, .. }
             | Error::Cancelled { name }
+            | Error::InUse { name, .. }
             | Error::Closed { name, .. } => Some(name),
         }
     }

@@ -1,6 +1,7 @@
 //! Clients, and what locks are made with.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -19,11 +20,25 @@ use crate::lock::Lock;
 use crate::{arguments, errors, holders, statistics};
 
 /// A client that Python objects share. The last of them does not wait for its end: it may go in a garbage collection.
-pub(crate) struct Shared(Option<redlatch::Client>);
+pub(crate) struct Shared {
+    client: Option<redlatch::Client>,
+    /// It has asked for a lock, and may have threads since.
+    used: AtomicBool,
+}
 
 impl Shared {
+    fn new(client: redlatch::Client) -> Shared {
+        Shared { client: Some(client), used: AtomicBool::new(false) }
+    }
+
+    /// The client, to ask for a lock.
+    pub(crate) fn used(&self) -> &redlatch::Client {
+        self.used.store(true, Ordering::Relaxed);
+        self.client()
+    }
+
     pub(crate) fn client(&self) -> &redlatch::Client {
-        match &self.0 {
+        match &self.client {
             Some(client) => client,
             None => unreachable!("only drop takes the client"),
         }
@@ -32,8 +47,11 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Joins the client's threads, which may be waiting for a server. Without a thread for that it happens here.
-        let client = self.0.take();
+        let Some(client) = self.client.take() else { return };
+        if !*self.used.get_mut() || client.is_closed() {
+            return;
+        }
+        // Its end joins threads, which may be waiting for a server. Where none can be started, it ends here.
         let named = std::thread::Builder::new().name("redlatch-close".to_owned());
         let _ = named.spawn(move || drop(client));
     }
@@ -143,7 +161,7 @@ impl NativeClient {
             builder = builder.manual_clock(&clock.clock);
         }
         let client = builder.build().map_err(|error| errors::raise(py, error))?;
-        Ok(NativeClient { shared: Arc::new(Shared(Some(client))) })
+        Ok(NativeClient { shared: Arc::new(Shared::new(client)) })
     }
 
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -173,7 +191,7 @@ impl NativeClient {
         on_lost: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Lease> {
         let settings = Settings::new(ttl, auto_renew, max_hold, wait, on_lost)?;
-        Lease::new(name.py(), self.shared.clone(), arguments::text("name", name)?, settings)
+        Lease::new(name.py(), self.shared.clone(), &arguments::text("name", name)?, settings)
     }
 
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -190,7 +208,7 @@ impl NativeClient {
     ) -> PyResult<Lease> {
         let settings = Settings::new(ttl, auto_renew, max_hold, wait, on_lost)?;
         let token = arguments::text("token", token)?;
-        Lease::adopt(name.py(), self.shared.clone(), arguments::text("name", name)?, &token, settings)
+        Lease::adopt(name.py(), self.shared.clone(), &arguments::text("name", name)?, &token, settings)
     }
 
     #[allow(clippy::type_complexity, reason = "the fields of LockInfo")]

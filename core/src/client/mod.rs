@@ -264,6 +264,10 @@ impl Client {
         self.inner.engine_for_io().close();
     }
 
+    pub(crate) fn not_held(&self, name: &str, detail: &str) -> Error {
+        self.inner.engine().not_held(name, detail)
+    }
+
     fn spec(&self, name: &str, options: LockOptions) -> Result<Arc<LockSpec>> {
         let key = Key::new(&self.inner.key_prefix, name)?;
         Ok(Arc::new(LockSpec { name: name.into(), key, options: options.validated()? }))
