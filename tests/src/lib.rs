@@ -3,6 +3,7 @@
 //! | need | use |
 //! |---|---|
 //! | a server of each kind that is installed | [`each_server`], [`Server`], [`ServerKind`] |
+//! | a primary with replicas and sentinels | [`SentinelGroup`] |
 //! | lost, late, cut or reordered traffic | [`Proxy`] |
 //! | what reached the server, and in which order | [`Monitor`], [`Server::command_counts`] |
 //! | another process that waits, holds, stalls or dies | [`Process`] |
@@ -42,5 +43,5 @@ pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread
 pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rustix::process::Signal;
-pub use servers::{Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with};
+pub use servers::{SentinelGroup, Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with};
 pub use wire::RawConnection;

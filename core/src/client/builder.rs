@@ -16,7 +16,7 @@ use crate::options::{
 };
 use crate::protocol::Replication;
 use crate::token::plain;
-use crate::transport::{Limits, MemoryServer, Opener, Single, Target, TlsFiles, Transport};
+use crate::transport::{Limits, MemoryServer, Opener, Sentinels, Single, Target, TlsFiles, Transport, Way};
 
 use super::Client;
 
@@ -216,15 +216,22 @@ impl ClientBuilder {
                 let server = MemoryServer::open(name.as_deref(), &clock)?;
                 Box::new(move || Arc::new(server.clone()))
             }
-            Target::Server(_) if self.clock.is_some() => {
+            _ if self.clock.is_some() => {
                 let expected = "a memory:// URL: a real server keeps its own time";
                 return Err(Error::config("manual_clock", "a manual clock", expected));
             }
             Target::Server(endpoint) => {
                 let clock = clock.clone();
                 Box::new(move || {
-                    let opener = Opener { endpoint: (*endpoint).clone(), limits, clock: clock.clone() };
+                    let opener = Opener { way: Way::Direct((*endpoint).clone()), limits, clock: clock.clone() };
                     Arc::new(Single::pooled(opener, pool_size))
+                })
+            }
+            Target::Sentinel(ring) => {
+                let clock = clock.clone();
+                Box::new(move || {
+                    let way = Way::Primary(Sentinels::new(&ring, limits, &clock));
+                    Arc::new(Single::pooled(Opener { way, limits, clock: clock.clone() }, pool_size))
                 })
             }
         };

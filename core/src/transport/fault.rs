@@ -76,6 +76,17 @@ impl Fault {
         Fault::of(FaultKind::Unreachable, detail.into())
     }
 
+    /// A server that answers, and will serve later at best.
+    pub(crate) fn refusing(detail: impl Into<String>) -> Fault {
+        Fault::of(FaultKind::Refusing, detail.into())
+    }
+
+    /// The same, with the server that it came from behind its words.
+    pub(crate) fn at(mut self, server: &str) -> Fault {
+        self.detail = format!("{} ({server})", self.detail);
+        self
+    }
+
     fn of(kind: FaultKind, detail: String) -> Fault {
         Fault { kind, detail, unanswered: false, granted: false, stale: false, interrupted: false, source: None }
     }

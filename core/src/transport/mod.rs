@@ -4,9 +4,12 @@
 
 mod fault;
 mod listening;
+mod login;
 mod memory;
+mod opener;
 mod replicas;
 mod resolve;
+mod sentinel;
 mod single;
 mod slot;
 mod tls;
@@ -17,10 +20,11 @@ use std::time::Duration;
 
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use memory::MemoryServer;
+pub(crate) use opener::{Opener, Way};
+pub(crate) use sentinel::Sentinels;
 pub(crate) use single::Single;
-pub(crate) use slot::Opener;
 pub(crate) use tls::TlsFiles;
-pub(crate) use url::{Endpoint, Target};
+pub(crate) use url::{Endpoint, Ring, Target};
 
 use crate::clock::Moment;
 use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew};

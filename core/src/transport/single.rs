@@ -1,4 +1,4 @@
-//! One server, over a pool of slots or over one slot of its own.
+//! One server, or the primary that sentinels name, over a pool of slots or over one slot of its own.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::protocol::{
 
 use super::listening::listen;
 use super::replicas::await_replicas;
-use super::slot::{Opener, Slot};
+use super::opener::Opener;
+use super::slot::Slot;
 use super::{Answered, Exchange, Fault, FaultKind, Listener, Transport};
 
 /// One server.
@@ -281,6 +282,6 @@ impl Transport for Single {
     }
 
     fn server(&self) -> &str {
-        self.opener.endpoint.as_str()
+        self.opener.server()
     }
 }

@@ -1,0 +1,68 @@
+//! Where a slot's connection leads.
+
+use redis::Connection;
+
+use crate::clock::{Clock, Moment};
+
+use super::login::{Expected, connect};
+use super::{Endpoint, Fault, Limits, Sentinels};
+
+/// What a slot needs to open its connection.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    pub(crate) way: Way,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Clock,
+}
+
+/// Which server it is.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// Always this one.
+    Direct(Endpoint),
+    /// Whichever the sentinels name.
+    Primary(Sentinels),
+}
+
+/// A connection, and the number of the server that it leads to.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    pub(crate) term: u64,
+}
+
+impl Opener {
+    /// Opens a connection and logs in, by `by`. Its timeouts are unset.
+    pub(crate) fn connect(&self, by: Moment) -> Result<Opened, Fault> {
+        match &self.way {
+            Way::Direct(endpoint) => {
+                let connection = connect(endpoint, Expected::Anything, &self.clock, by)?;
+                Ok(Opened { connection, term: 0 })
+            }
+            Way::Primary(sentinels) => sentinels.connect(&self.clock, by),
+        }
+    }
+
+    /// Whether connections of this number still lead to the right server, as far as is known.
+    pub(crate) fn is_current(&self, term: u64) -> bool {
+        match &self.way {
+            Way::Direct(_) => true,
+            Way::Primary(sentinels) => sentinels.is_current(term),
+        }
+    }
+
+    /// Takes in a failure over a connection of this number, and adds to it what a reader needs to know of the server.
+    pub(crate) fn failed(&self, term: u64, fault: Fault) -> Fault {
+        match &self.way {
+            Way::Direct(_) => fault,
+            Way::Primary(sentinels) => sentinels.failed(term, fault),
+        }
+    }
+
+    /// The server, or what leads to it, for error texts.
+    pub(crate) fn server(&self) -> &str {
+        match &self.way {
+            Way::Direct(endpoint) => endpoint.as_str(),
+            Way::Primary(sentinels) => sentinels.as_str(),
+        }
+    }
+}

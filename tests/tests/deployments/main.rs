@@ -1,0 +1,6 @@
+//! Servers as people run them: behind sentinels, and in a cluster.
+#![allow(clippy::disallowed_methods)]
+
+mod fake;
+mod sentinel;
+mod support;
