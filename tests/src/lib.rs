@@ -43,5 +43,7 @@ pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread
 pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rustix::process::Signal;
-pub use servers::{SentinelGroup, Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with};
+pub use servers::{
+    SentinelGroup, Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with,
+};
 pub use wire::RawConnection;

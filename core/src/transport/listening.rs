@@ -39,7 +39,7 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
     let mut heard = open.clock.now();
     let mut seen = heard;
     while listener.wants_more() {
-        if !open.is_current(term) {
+        if !open.is_current(term, seen.after(tick)) {
             return Err(Fault::unreachable("another server has become the primary"));
         }
         let outcome = subscription.get_message();

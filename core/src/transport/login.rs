@@ -21,12 +21,7 @@ pub(crate) enum Expected {
 }
 
 /// Opens a connection to `endpoint` and logs in, by `by`. Its timeouts are unset.
-pub(crate) fn connect(
-    endpoint: &Endpoint,
-    expected: Expected,
-    clock: &Clock,
-    by: Moment,
-) -> Result<Connection, Fault> {
+pub(crate) fn connect(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) -> Result<Connection, Fault> {
     let left = || by.since(clock.now());
     // A host name behind TLS stays a name, which the certificate must match; it is looked up here all
     // the same, because the lookup inside the connect has no limit and an answer makes it quick.
@@ -53,7 +48,8 @@ pub(crate) fn connect(
         }
         let info = connection_info(address).map_err(Fault::connecting)?;
         let opened = redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left / shares));
-        match opened.map_err(Fault::connecting).and_then(|connection| log_in(connection, endpoint, expected, clock, by)) {
+        match opened.map_err(Fault::connecting).and_then(|connection| log_in(connection, endpoint, expected, clock, by))
+        {
             Ok(connection) => return Ok(connection),
             Err(fault) if !fault.is_retryable() => return Err(fault),
             Err(fault) => last = fault,

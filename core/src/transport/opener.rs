@@ -42,11 +42,12 @@ impl Opener {
         }
     }
 
-    /// Whether connections of this number still lead to the right server, as far as is known.
-    pub(crate) fn is_current(&self, term: u64) -> bool {
+    /// Whether connections of this number still lead to the right server, as far as is known or can be found out in a
+    /// part of the time until `by`.
+    pub(crate) fn is_current(&self, term: u64, by: Moment) -> bool {
         match &self.way {
             Way::Direct(_) => true,
-            Way::Primary(sentinels) => sentinels.is_current(term),
+            Way::Primary(sentinels) => sentinels.is_current(term, &self.clock, by),
         }
     }
 
@@ -55,6 +56,13 @@ impl Opener {
         match &self.way {
             Way::Direct(_) => fault,
             Way::Primary(sentinels) => sentinels.failed(term, fault),
+        }
+    }
+
+    /// Gives back the connections to those that were asked for the way.
+    pub(crate) fn close(&self) {
+        if let Way::Primary(sentinels) = &self.way {
+            sentinels.close();
         }
     }
 

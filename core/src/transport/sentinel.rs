@@ -3,8 +3,12 @@
 //! A connection goes to the primary as it is known. Once one has failed, or the primary has said that it is none, the
 //! sentinels are asked again, one after another, and what they name has to call itself primary. Each of them gets an
 //! equal share of the time, so that one that does not answer leaves the others theirs.
+//!
+//! Besides, one of them is asked about once a second while requests are made: after a failover by command the former
+//! primary goes on as one for 10 s and more, and whoever stays with it has locks that the new one does not know of.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::{Connection, Value};
@@ -16,6 +20,13 @@ use super::opener::{Opened, Opener, Way};
 use super::slot::Slot;
 use super::{Endpoint, Fault, FaultKind, Limits, Ring};
 
+/// How long an answer is relied on, while nothing fails.
+const RELIED_ON: Duration = Duration::from_secs(1);
+
+/// The most time of a request that goes into asking whether its connection still leads to the primary; a quarter of it
+/// where it has less.
+const CONFIRMING: Duration = Duration::from_millis(100);
+
 /// Sentinels, and what they said last.
 #[derive(Debug)]
 pub(crate) struct Sentinels {
@@ -23,6 +34,8 @@ pub(crate) struct Sentinels {
     known: Mutex<Known>,
     /// Counts the primaries so far.
     term: AtomicU64,
+    /// When a sentinel was last asked.
+    asked: AtomicU64,
     /// One thread asks at a time: when a primary fails, all connections do at once, and the sentinels have to deal with
     /// that primary.
     round: Mutex<Round>,
@@ -61,6 +74,7 @@ impl Sentinels {
             ring: ring.clone(),
             known: Mutex::default(),
             term: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
             round: Mutex::new(round),
         }
     }
@@ -69,14 +83,43 @@ impl Sentinels {
         self.ring.as_str()
     }
 
-    pub(crate) fn is_current(&self, term: u64) -> bool {
+    /// Whether connections of this term still lead to the primary. One caller a second asks a sentinel for that; where it
+    /// gets no answer, the connection is used on.
+    pub(crate) fn is_current(&self, term: u64, clock: &Clock, by: Moment) -> bool {
+        if !self.is_of_now(term) {
+            return false;
+        }
+        let now = clock.now();
+        if now.since(Moment::from_nanos(self.asked.load(Ordering::Acquire))) < RELIED_ON {
+            return true;
+        }
+        let Some(mut round) = self.round.try_lock() else { return true };
+        self.asked.store(now.nanos(), Ordering::Release);
+        let by = now.after((by.since(now) / 4).min(CONFIRMING));
+        let Some((host, port)) = round.ask_one(&self.ring.service, by) else { return true };
+        let named = self.ring.primary.at(&host, port);
+        let mut known = self.known.lock();
+        let same = known.primary.as_ref().is_none_or(|primary| primary.as_str() == named.as_str());
+        // Whether it is right will show when a connection is opened.
+        known.doubted |= !same;
+        same
+    }
+
+    /// Ends the connections to the sentinels; a later question opens new ones.
+    pub(crate) fn close(&self) {
+        if let Some(mut round) = self.round.try_lock() {
+            round.sentinels.iter_mut().for_each(|(_, slot)| slot.taint());
+        }
+    }
+
+    fn is_of_now(&self, term: u64) -> bool {
         self.term.load(Ordering::Acquire) == term
     }
 
     /// Takes in a failure over a connection to the primary of this term.
     pub(crate) fn failed(&self, term: u64, fault: Fault) -> Fault {
         let mut known = self.known.lock();
-        let current = self.is_current(term);
+        let current = self.is_of_now(term);
         if current && fault.is_retryable() && !fault.interrupted {
             known.doubted = true;
         }
@@ -113,13 +156,12 @@ impl Sentinels {
             if let Some((primary, term)) = self.trusted() {
                 drop(round);
                 let opened = connect(&primary, Expected::Primary, clock, by);
-                return opened
-                    .map(|connection| Opened { connection, term })
-                    .map_err(|fault| self.failed(term, fault));
+                return opened.map(|connection| Opened { connection, term }).map_err(|fault| self.failed(term, fault));
             }
         }
         let outcome = round.go(&self.ring, clock, by);
         round.ended = clock.now();
+        self.asked.store(round.ended.nanos(), Ordering::Release);
         round.failure = outcome.as_ref().err().map(|fault| (fault.kind, fault.detail.clone()));
         outcome.map(|(connection, primary)| Opened { connection, term: self.found(primary) })
     }
@@ -148,6 +190,17 @@ impl Sentinels {
 }
 
 impl Round {
+    /// What the sentinel that was right last names; another one is next, if it gives no answer.
+    fn ask_one(&mut self, service: &str, by: Moment) -> Option<(String, u16)> {
+        let count = self.sentinels.len();
+        let (opener, slot) = self.sentinels.get_mut(self.first)?;
+        let named = ask(opener, slot, service, by).ok().flatten();
+        if named.is_none() {
+            self.first = (self.first + 1) % count;
+        }
+        named
+    }
+
     /// Asks one sentinel after another until one names a server that calls itself primary.
     fn go(&mut self, ring: &Ring, clock: &Clock, by: Moment) -> Result<(Connection, Endpoint), Fault> {
         let count = self.sentinels.len();

@@ -15,8 +15,8 @@ use crate::protocol::{
 };
 
 use super::listening::listen;
-use super::replicas::await_replicas;
 use super::opener::Opener;
+use super::replicas::await_replicas;
 use super::slot::Slot;
 use super::{Answered, Exchange, Fault, FaultKind, Listener, Transport};
 
@@ -279,6 +279,7 @@ impl Transport for Single {
         if let Slots::Pool { pool, .. } = &self.slots {
             *pool.lock() = Pool::Closed;
         }
+        self.opener.close();
     }
 
     fn server(&self) -> &str {

@@ -39,7 +39,7 @@ impl Slot {
     pub(crate) fn exchange(&mut self, open: &Opener, request: &[u8], replies: usize, by: Moment) -> Exchange<Value> {
         let mut reused = true;
         let connection = match self.connection.take() {
-            Some(connection) if open.is_current(self.term) => connection,
+            Some(connection) if open.is_current(self.term, by) => connection,
             _ => {
                 reused = false;
                 self.timeout = Duration::ZERO;

@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn sentinels_a_service_and_two_logins_are_understood() {
-        let url = "redis+sentinel://me:s3cret@[::1]:7000,b,c:7002/my.service-1/3?sentinel_user=it&sentinel_password=p%40ss";
+        let url =
+            "redis+sentinel://me:s3cret@[::1]:7000,b,c:7002/my.service-1/3?sentinel_user=it&sentinel_password=p%40ss";
         assert_eq!(shown(url), "redis+sentinel://[::1]:7000,b:26379,c:7002/my.service-1/3");
         let Target::Sentinel(ring) = Target::parse(url).unwrap() else { panic!("no ring") };
         let logins = |endpoint: &Endpoint| {
