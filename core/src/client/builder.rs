@@ -16,7 +16,7 @@ use crate::options::{
 };
 use crate::protocol::Replication;
 use crate::token::plain;
-use crate::transport::{Limits, MemoryServer, Opener, Sentinels, Single, Target, TlsFiles, Transport, Way};
+use crate::transport::{Cluster, Limits, MemoryServer, Opener, Sentinels, Single, Target, TlsFiles, Transport, Way};
 
 use super::Client;
 
@@ -211,6 +211,7 @@ impl ClientBuilder {
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
         let mut target = Target::parse(&self.url)?;
         self.tls.apply(&mut target)?;
+        let clustered = matches!(target, Target::Cluster(_));
         let connect: Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync> = match target {
             Target::Memory(name) => {
                 let server = MemoryServer::open(name.as_deref(), &clock)?;
@@ -227,10 +228,14 @@ impl ClientBuilder {
                     Arc::new(Single::pooled(opener, pool_size))
                 })
             }
+            Target::Cluster(seeds) => {
+                let clock = clock.clone();
+                Box::new(move || Arc::new(Cluster::pooled(&seeds, limits, &clock, pool_size)))
+            }
             Target::Sentinel(ring) => {
                 let clock = clock.clone();
                 Box::new(move || {
-                    let way = Way::Primary(Sentinels::new(&ring, limits, &clock));
+                    let way = Way::Primary(Box::new(Sentinels::new(&ring, limits, &clock)));
                     Arc::new(Single::pooled(Opener { way, limits, clock: clock.clone() }, pool_size))
                 })
             }
@@ -238,6 +243,7 @@ impl ClientBuilder {
         let config = EngineConfig {
             clock,
             connect: Connect(connect),
+            clustered,
             connect_timeout: limits.connect,
             io_timeout: limits.io,
             unavailable_after: UNAVAILABLE_AFTER.check(self.unavailable_after)?,

@@ -6,7 +6,8 @@ use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::fork;
 use crate::lease::{Ended, Grant};
-use crate::protocol::Renew;
+use crate::protocol::{Renew, Renewal};
+use crate::transport::Fault;
 
 /// Resets a lease to its full ttl, on the caller's thread, within `io_timeout`.
 pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
@@ -23,9 +24,13 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
     while matches!(&outcome, Err(fault) if fault.is_worth_repeating()) && clock.now() < by {
         outcome = engine.transport.renew(&request, by);
     }
+    let outcome = outcome.and_then(|answer| match answer.reply.first() {
+        Some(Renewal::Unknown { .. }) | None => Err(Fault { unanswered: true, ..Fault::unreachable("no answer") }),
+        Some(renewal) => Ok((*renewal, answer.sent)),
+    });
     let ended = match outcome {
-        Ok(answer) if answer.reply.first() != Some(&true) => engine.keeper.lose(grant, LostReason::Taken),
-        Ok(answer) if grant.renewed(clock.now(), answer.sent) => return Ok(()),
+        Ok((Renewal::NotOurs, _)) => engine.keeper.lose(grant, LostReason::Taken),
+        Ok((_, sent)) if grant.renewed(clock.now(), sent) => return Ok(()),
         Ok(_) => {
             grant.renewal_failed(true);
             engine.keeper.expire(grant).unwrap_or(Ended::Before(LostReason::Expired))

@@ -125,6 +125,17 @@ pub(crate) struct Renew<'a> {
     pub(crate) ttl: Duration,
 }
 
+/// What became of one lease in a renewing request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// It has its full ttl again.
+    Renewed,
+    /// The lock is not its token's any more.
+    NotOurs,
+    /// No answer for this one; where the request may have been executed, `unanswered`.
+    Unknown { unanswered: bool },
+}
+
 /// What is under a lock's keys right now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspection {

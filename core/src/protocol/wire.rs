@@ -7,7 +7,9 @@ use redis::Value;
 
 use crate::token::Token;
 
-use super::{Acquire, Acquired, Ask, Inspection, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Role, SIBLING_LIFE};
+use super::{
+    Acquire, Acquired, Ask, Inspection, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Renewal, Role, SIBLING_LIFE,
+};
 
 /// A script of the protocol and how to call it.
 #[derive(Debug)]
@@ -198,11 +200,12 @@ fn flag(value: &Value) -> Option<bool> {
 }
 
 /// The reply of the renew script for `count` leases.
-pub(crate) fn decode_renew(value: &Value, count: usize) -> Result<Vec<bool>, Malformed> {
+pub(crate) fn decode_renew(value: &Value, count: usize) -> Result<Vec<Renewal>, Malformed> {
+    let each = |field| flag(field).map(|renewed| if renewed { Renewal::Renewed } else { Renewal::NotOurs });
     let parse = || {
         let Value::Array(fields) = value else { return None };
         (fields.len() == count).then_some(())?;
-        fields.iter().map(flag).collect()
+        fields.iter().map(each).collect()
     };
     parse().ok_or_else(|| malformed("renew", value))
 }
@@ -258,7 +261,10 @@ mod tests {
         assert_eq!(decode_acquire(&busy), Ok(Acquired::Busy { left: Some(Duration::from_millis(25)), place }));
         let tried = Value::Array(vec![Value::Int(0), Value::Int(-1), Value::Int(-1), bulk(""), bulk("")]);
         assert_eq!(decode_acquire(&tried), Ok(Acquired::Busy { left: None, place: None }));
-        assert_eq!(decode_renew(&Value::Array(vec![Value::Int(1), Value::Int(0)]), 2), Ok(vec![true, false]));
+        assert_eq!(
+            decode_renew(&Value::Array(vec![Value::Int(1), Value::Int(0)]), 2),
+            Ok(vec![Renewal::Renewed, Renewal::NotOurs])
+        );
     }
 
     #[test]

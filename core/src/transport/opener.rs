@@ -5,7 +5,7 @@ use redis::Connection;
 use crate::clock::{Clock, Moment};
 
 use super::login::{Expected, connect};
-use super::{Endpoint, Fault, Limits, Sentinels};
+use super::{Endpoint, Fault, FaultKind, Limits, Sentinels};
 
 /// What a slot needs to open its connection.
 #[derive(Debug)]
@@ -20,8 +20,10 @@ pub(crate) struct Opener {
 pub(crate) enum Way {
     /// Always this one.
     Direct(Endpoint),
+    /// Always this one, which is a node of a cluster.
+    Node(Endpoint),
     /// Whichever the sentinels name.
-    Primary(Sentinels),
+    Primary(Box<Sentinels>),
 }
 
 /// A connection, and the number of the server that it leads to.
@@ -38,6 +40,11 @@ impl Opener {
                 let connection = connect(endpoint, Expected::Anything, &self.clock, by)?;
                 Ok(Opened { connection, term: 0 })
             }
+            Way::Node(endpoint) => {
+                let connection = connect(endpoint, Expected::Anything, &self.clock, by);
+                let connection = connection.map_err(|fault| fault.at(endpoint.as_str()))?;
+                Ok(Opened { connection, term: 0 })
+            }
             Way::Primary(sentinels) => sentinels.connect(&self.clock, by),
         }
     }
@@ -46,7 +53,7 @@ impl Opener {
     /// part of the time until `by`.
     pub(crate) fn is_current(&self, term: u64, by: Moment) -> bool {
         match &self.way {
-            Way::Direct(_) => true,
+            Way::Direct(_) | Way::Node(_) => true,
             Way::Primary(sentinels) => sentinels.is_current(term, &self.clock, by),
         }
     }
@@ -55,8 +62,17 @@ impl Opener {
     pub(crate) fn failed(&self, term: u64, fault: Fault) -> Fault {
         match &self.way {
             Way::Direct(_) => fault,
+            Way::Node(endpoint) => fault.at(endpoint.as_str()),
             Way::Primary(sentinels) => sentinels.failed(term, fault),
         }
+    }
+
+    /// Whether a connection over which the server has answered so can be used on.
+    pub(crate) fn keeps_after(&self, fault: &Fault) -> bool {
+        let elsewhere = || ["MOVED", "ASK", "TRYAGAIN"].iter().any(|code| fault.is_code(code));
+        // A server that refuses for now may be the wrong one behind a name that has moved: connect anew. A node of a
+        // cluster that sends its client elsewhere is the right one, for other keys.
+        fault.kind != FaultKind::Refusing || (matches!(self.way, Way::Node(_)) && elsewhere())
     }
 
     /// Gives back the connections to those that were asked for the way.
@@ -69,7 +85,7 @@ impl Opener {
     /// The server, or what leads to it, for error texts.
     pub(crate) fn server(&self) -> &str {
         match &self.way {
-            Way::Direct(endpoint) => endpoint.as_str(),
+            Way::Direct(endpoint) | Way::Node(endpoint) => endpoint.as_str(),
             Way::Primary(sentinels) => sentinels.as_str(),
         }
     }

@@ -7,7 +7,10 @@ use redis::{Connection, RedisError, Value};
 use crate::clock::Moment;
 
 use super::opener::{Opened, Opener};
-use super::{Answered, Exchange, Fault, FaultKind};
+use super::{Answered, Exchange, Fault};
+
+/// How much longer than its time a request with several replies may take.
+const ACCURACY: Duration = Duration::from_millis(5);
 
 /// A connection, or none yet. A taint empties it: after a failure nobody knows what is still on its wire.
 pub(crate) struct Slot {
@@ -37,18 +40,7 @@ impl Slot {
 
     /// Sends `request` and reads `replies` replies, of which the last one counts, by `by`.
     pub(crate) fn exchange(&mut self, open: &Opener, request: &[u8], replies: usize, by: Moment) -> Exchange<Value> {
-        let mut reused = true;
-        let connection = match self.connection.take() {
-            Some(connection) if open.is_current(self.term, by) => connection,
-            _ => {
-                reused = false;
-                self.timeout = Duration::ZERO;
-                let by = by.min(open.clock.now().after(open.limits.connect));
-                let Opened { connection, term } = open.connect(by)?;
-                self.term = term;
-                connection
-            }
-        };
+        let (connection, reused) = self.connected(open, by)?;
         self.converse(connection, open, Request { bytes: request, replies, by, most: open.limits.io, reused })
     }
 
@@ -62,43 +54,87 @@ impl Slot {
     }
 
     fn converse(&mut self, connection: Connection, open: &Opener, request: Request<'_>) -> Exchange<Value> {
-        self.talk(connection, open, request).map_err(|fault| open.failed(self.term, fault))
+        let mut reply = Value::Nil;
+        let mut refused = None;
+        let (connection, sent) = self.talk(connection, open, request, |next| {
+            // The first error of a transaction says why it was aborted.
+            if let (Value::ServerError(error), None) = (std::mem::replace(&mut reply, next), &refused) {
+                refused = Some(error);
+            }
+        })?;
+        let Value::ServerError(error) = reply else {
+            self.connection = Some(connection);
+            return Ok(Answered { reply, sent });
+        };
+        let fault = Fault::answered(refused.as_ref().unwrap_or(&error));
+        if open.keeps_after(&fault) {
+            self.connection = Some(connection);
+        }
+        Err(open.failed(self.term, fault))
     }
 
-    fn talk(&mut self, mut connection: Connection, open: &Opener, request: Request<'_>) -> Exchange<Value> {
-        let Request { bytes: request, replies, by, most, reused } = request;
+    /// As [`exchange`](Slot::exchange), with all replies, errors among them.
+    pub(crate) fn exchange_each(
+        &mut self,
+        open: &Opener,
+        request: &[u8],
+        replies: usize,
+        by: Moment,
+    ) -> Exchange<Vec<Value>> {
+        let (connection, reused) = self.connected(open, by)?;
+        let mut reply = Vec::with_capacity(replies);
+        let request = Request { bytes: request, replies, by, most: open.limits.io, reused };
+        let (connection, sent) = self.talk(connection, open, request, |next| reply.push(next))?;
+        self.connection = Some(connection);
+        Ok(Answered { reply, sent })
+    }
+
+    /// Takes the connection, or opens one; whether it has been used before.
+    fn connected(&mut self, open: &Opener, by: Moment) -> Result<(Connection, bool), Fault> {
+        if let Some(connection) = self.connection.take()
+            && open.is_current(self.term, by)
+        {
+            return Ok((connection, true));
+        }
+        self.timeout = Duration::ZERO;
+        let by = by.min(open.clock.now().after(open.limits.connect));
+        let Opened { connection, term } = open.connect(by)?;
+        self.term = term;
+        Ok((connection, false))
+    }
+
+    /// Sends a request and passes each of its replies on. The connection comes back when all has gone well: dropping it
+    /// is the taint.
+    fn talk(
+        &mut self,
+        mut connection: Connection,
+        open: &Opener,
+        request: Request<'_>,
+        mut each: impl FnMut(Value),
+    ) -> Result<(Connection, Moment), Fault> {
+        let Request { bytes, replies, by, most, reused } = request;
         let sent = open.clock.now();
         let left = by.since(sent).min(most);
         if left.is_zero() {
             self.connection = Some(connection);
             return Err(Fault::unreachable("no time left to send the request"));
         }
-        // An error here leaves the slot empty: that is the taint.
-        self.set_timeout(&connection, left, open.limits.io).map_err(|error| Fault::broken(error, reused))?;
-        connection.send_packed_command(request).map_err(|error| Fault::broken(error, reused))?;
-        let mut reply = Value::Nil;
-        let mut refused = None;
+        let term = self.term;
+        let broken = |error: RedisError| open.failed(term, Fault::broken(error, reused));
+        self.set_timeout(&connection, left, open.limits.io).map_err(broken)?;
+        connection.send_packed_command(bytes).map_err(broken)?;
+        let mut timed = sent;
         for more in (0..replies).rev() {
-            reply = connection.recv_response().map_err(|error| Fault::broken(error, reused))?;
-            if more > 0 {
-                if let Value::ServerError(error) = &reply {
-                    refused.get_or_insert(error.clone());
-                }
-                let left = by.since(open.clock.now()).min(most).max(Duration::from_millis(1));
-                self.set_timeout(&connection, left, open.limits.io).map_err(|error| Fault::broken(error, reused))?;
+            each(connection.recv_response().map_err(broken)?);
+            let now = if more > 0 { open.clock.now() } else { timed };
+            // Replies that come at once need no limit of their own each.
+            if now.since(timed) >= ACCURACY {
+                let left = by.since(now).min(most).max(Duration::from_millis(1));
+                self.set_timeout(&connection, left, open.limits.io).map_err(broken)?;
+                timed = now;
             }
         }
-        let Value::ServerError(error) = reply else {
-            self.connection = Some(connection);
-            return Ok(Answered { reply, sent });
-        };
-        // The first error of a transaction says why it was aborted.
-        let fault = Fault::answered(refused.as_ref().unwrap_or(&error));
-        // A server that refuses for now may be the wrong one behind a name that has moved: connect anew.
-        if fault.kind != FaultKind::Refusing {
-            self.connection = Some(connection);
-        }
-        Err(fault)
+        Ok((connection, sent))
     }
 
     /// Empties the slot.

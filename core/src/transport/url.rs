@@ -13,13 +13,18 @@ pub(crate) enum Target {
     Server(Box<Endpoint>),
     /// The primary of a service that sentinels watch.
     Sentinel(Box<Ring>),
+    /// A cluster, of which these nodes are known.
+    Cluster(Box<Seeds>),
     /// A store in this process; without a name it is the client's own.
     Memory(Option<String>),
 }
 
 const EXPECTED: &str = "a URL like redis://[user:password@]host[:port][/db], rediss://…, unix:///path[?db=N], \
-                        redis+sentinel://[user:password@]host[:port][,host[:port]…]/service[/db] or \
-                        memory://[name]; reserved characters in user and password percent-encoded";
+                        redis+sentinel://[user:password@]host[:port][,host[:port]…]/service[/db], \
+                        redis+cluster://[user:password@]host[:port][,host[:port]…] or memory://[name]; reserved characters in user and password percent-encoded";
+
+/// The port of a server whose URL names none.
+const SERVER_PORT: u16 = 6_379;
 
 /// The port of a sentinel whose URL names none.
 const SENTINEL_PORT: u16 = 26_379;
@@ -37,6 +42,9 @@ impl Target {
             Some("redis" | "unix") => {}
             Some("redis+sentinel") => {
                 return Ring::parse(url).map(|ring| Target::Sentinel(Box::new(ring))).map_err(|why| refuse(&why));
+            }
+            Some("redis+cluster") => {
+                return Seeds::parse(url).map(|seeds| Target::Cluster(Box::new(seeds))).map_err(|why| refuse(&why));
             }
             Some("rediss") if cfg!(feature = "tls") => {}
             Some("rediss") => return Err(refuse("rediss:// needs redlatch built with its `tls` feature")),
@@ -88,6 +96,31 @@ impl Ring {
         let names: Vec<&str> = sentinels.iter().map(Endpoint::authority).collect();
         let shown = format!("redis+sentinel://{}/{service}/{}", names.join(","), primary.login.db());
         Ok(Ring { sentinels, service: service.to_owned(), primary, shown })
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.shown
+    }
+}
+
+/// Some nodes of a cluster. `Display` and `Debug` show no credentials.
+#[derive(Clone, Debug)]
+pub(crate) struct Seeds {
+    /// At least one.
+    pub(crate) nodes: Vec<Endpoint>,
+    shown: String,
+}
+
+impl Seeds {
+    fn parse(url: &str) -> Result<Seeds, String> {
+        let parts = Parts::of(url)?;
+        if !matches!(parts.path, "" | "0") || !parts.query.is_empty() {
+            return Err("a cluster has database 0 only, and its URL no query".to_owned());
+        }
+        let nodes = endpoints(&parts.hosts, parts.login, "0", SERVER_PORT)?;
+        let names: Vec<&str> = nodes.iter().map(Endpoint::authority).collect();
+        let shown = format!("redis+cluster://{}", names.join(","));
+        Ok(Seeds { nodes, shown })
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -164,6 +197,14 @@ impl Endpoint {
         Endpoint { address, login: self.login.clone(), shown }
     }
 
+    /// The host, without brackets; empty for a Unix socket.
+    pub(crate) fn host(&self) -> &str {
+        match &self.address {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+            _ => "",
+        }
+    }
+
     /// Host and port.
     fn authority(&self) -> &str {
         let (_, rest) = self.shown.split_once("://").unwrap_or_default();
@@ -211,6 +252,7 @@ mod tests {
         match Target::parse(url).unwrap() {
             Target::Server(endpoint) => endpoint.as_str().to_owned(),
             Target::Sentinel(ring) => ring.as_str().to_owned(),
+            Target::Cluster(seeds) => seeds.as_str().to_owned(),
             Target::Memory(name) => format!("memory {name:?}"),
         }
     }
@@ -243,6 +285,15 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_a_cluster_are_understood() {
+        assert_eq!(shown("redis+cluster://me:s3cret@a,[::1]:7000/0"), "redis+cluster://a:6379,[::1]:7000");
+        let Target::Cluster(seeds) = Target::parse("redis+cluster://me:s3%40@a,b:7001").unwrap() else { panic!() };
+        assert!(seeds.nodes.iter().all(|node| node.login.password() == Some("s3@")));
+        assert_eq!(seeds.nodes[1].as_str(), "redis://b:7001/0");
+        assert!(!format!("{seeds:?}").contains("s3"));
+    }
+
+    #[test]
     fn refused_urls_name_the_option_and_hide_the_password() {
         for url in [
             "",
@@ -261,6 +312,9 @@ mod tests {
             "redis+sentinel://u:s3cret@a/s%20s",
             "redis+sentinel://u:s3cret@a/s?password=s3cret",
             "redis+sentinel://u:s3cret@a/s?sentinel_password=s3cret@b",
+            "redis+cluster://u:s3cret@a,b/1",
+            "redis+cluster://u:s3cret@a,",
+            "redis+cluster://u:s3cret@a?password=s3cret",
         ] {
             let text = Target::parse(url).unwrap_err().to_string();
             assert!(text.starts_with("url = "), "{text}");
