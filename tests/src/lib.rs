@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a server of each kind that is installed | [`each_server`], [`Server`], [`ServerKind`] |
 //! | a primary with replicas and sentinels | [`SentinelGroup`] |
+//! | a cluster | [`ServerCluster`] |
 //! | lost, late, cut or reordered traffic | [`Proxy`] |
 //! | what reached the server, and in which order | [`Monitor`], [`Server::command_counts`] |
 //! | another process that waits, holds, stalls or dies | [`Process`] |
@@ -44,6 +45,7 @@ pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rustix::process::Signal;
 pub use servers::{
-    SentinelGroup, Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with,
+    SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster, each_server,
+    each_server_with,
 };
 pub use wire::RawConnection;

@@ -1,6 +1,7 @@
 //! Real servers, one process each, on free ports.
 
 mod builder;
+mod cluster;
 mod each;
 mod kind;
 mod queries;
@@ -9,6 +10,7 @@ mod server;
 mod urls;
 
 pub use builder::ServerBuilder;
+pub use cluster::{ServerCluster, each_cluster};
 pub use each::{any_server, each_server, each_server_with};
 pub use kind::{ServerKind, available};
 pub use sentinels::SentinelGroup;
