@@ -37,13 +37,13 @@ impl ServerCluster {
     /// As [`start`](Self::start), with nodes set up by `configure`.
     pub fn start_with(kind: ServerKind, configure: impl Fn(ServerBuilder) -> ServerBuilder) -> Self {
         let node = || {
-            configure(Server::builder(kind))
+            let builder = Server::builder(kind)
                 .config("cluster-enabled", "yes")
                 .config("cluster-node-timeout", NODE_TIMEOUT)
                 .config("cluster-require-full-coverage", "no")
                 .config("masteruser", ADMIN_USER)
-                .config("masterauth", ADMIN_PASSWORD)
-                .start()
+                .config("masterauth", ADMIN_PASSWORD);
+            configure(builder).start()
         };
         let cluster = Self { nodes: (0..2 * PRIMARIES).map(|_| node()).collect() };
         let (primaries, replicas) = cluster.nodes.split_at(PRIMARIES);
@@ -53,8 +53,11 @@ impl ServerCluster {
             let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
             primary.query::<()>(&words.collect::<Vec<_>>());
         }
+        // Only possible as long as they know nobody.
         for (n, node) in cluster.nodes.iter().enumerate() {
             node.query::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()]);
+        }
+        for (n, node) in cluster.nodes.iter().enumerate() {
             for other in &cluster.nodes[n + 1..] {
                 node.query::<()>(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
             }
