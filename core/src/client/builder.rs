@@ -71,14 +71,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Connections that callers share; waiters hold none while they sleep. Releases have one more for when all are busy.
-    /// 1 to 1024. Defaults to 8.
+    /// Connections that callers share, on a cluster for each node; waiters hold none while they sleep. Releases have one
+    /// more for when all are busy. 1 to 1024. Defaults to 8.
     pub fn pool_size(mut self, pool_size: u32) -> ClientBuilder {
         self.pool_size = pool_size;
         self
     }
 
-    /// Limit of opening a connection, with name lookup and login. 10 ms to 60 s. Defaults to 1 s.
+    /// Limit of opening a connection, with name lookup and login, and with finding the primary behind sentinels. 10 ms to 60 s. Defaults to 1 s.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> ClientBuilder {
         self.connect_timeout = connect_timeout;
         self

@@ -47,8 +47,9 @@ struct EngineLink {
 }
 
 impl Client {
-    /// Starts building a client of the server at `url`: `redis://`, `rediss://` (feature `tls`), `unix://`, or
-    /// `memory://` for a store inside this process.
+    /// Starts building a client of the server at `url`: `redis://`, `rediss://` (feature `tls`), `unix://`,
+    /// `redis+sentinel://host[:port],…/service` for the primary that sentinels name, `redis+cluster://host[:port],…` for a
+    /// cluster, or `memory://` for a store inside this process.
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::new(url)
     }

@@ -47,7 +47,8 @@ class Client:
     ) -> None:
         """Checks every option; a value out of bounds is a ``ConfigError`` that names it.
 
-        ``url``: ``redis://``, ``rediss://`` (TLS), ``unix://``, or ``memory://`` for a store inside this process.
+        ``url``: ``redis://``, ``rediss://`` (TLS), ``unix://``, ``redis+sentinel://host,host/service``,
+        ``redis+cluster://host,host``, or ``memory://`` for a store inside this process.
         ``key_prefix``: stands before each name to make its key; at most 256 bytes.
         ``pool_size``: connections that callers share, 1 to 1024; a waiter that sleeps holds none.
         ``connect_timeout``: limit of opening a connection, with name lookup and login; 10 ms to 60 s.

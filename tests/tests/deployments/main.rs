@@ -1,6 +1,7 @@
 //! Servers as people run them: behind sentinels, and in a cluster.
 #![allow(clippy::disallowed_methods)]
 
+mod access;
 mod cluster;
 mod fake;
 mod sentinel;
