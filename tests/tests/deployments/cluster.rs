@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use redlatch::{Client, Error, Lease, LockOptions, Released};
-use redlatch_tests::{Server, ServerCluster, any_server, assert_eventually, each_cluster};
+use redlatch_tests::{Process, Server, ServerCluster, any_server, assert_eventually, each_cluster};
 
 use crate::support::{AGREED, NOISE, SECOND, acquire, key, limited, ms, sibling, silent, timed, ttl};
 
@@ -115,6 +115,42 @@ fn a_waiter_was_woken_only_when_its_lock_was_at_the_node_of_its_inbox() {
 }
 
 #[test]
+fn a_waiter_killed_while_first_in_the_queue_cost_more_than_a_turn() {
+    with_cluster(|cluster| {
+        let (holder, waiter) = (open(cluster), open(cluster));
+        let (node, name) = primaries(cluster).swap_remove(0);
+        let lease = holder.lease(&name, ttl(60_000)).unwrap();
+        let queued = |count: usize| {
+            assert_eventually("they wait with inboxes", AGREED, || {
+                let inboxes: Vec<String> = node.query(&["HVALS", &sibling(&name, "waiters")]);
+                inboxes.len() == count && inboxes.iter().all(|inbox| inbox != "-")
+            });
+        };
+        let mut victim = Process::start(env!("CARGO_BIN_EXE_waiter"), [""; 0]);
+        victim.send(&format!("open {}", cluster.url()));
+        victim.expect("opened", 10 * SECOND);
+        victim.send(&format!("wait {name} 2 0"));
+        victim.expect("waiting", 10 * SECOND);
+        queued(2);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let guard = acquire(&waiter, &name);
+                let at = Instant::now();
+                assert_eq!(guard.release().unwrap(), Released::Released);
+                at
+            });
+            queued(3);
+            victim.kill9();
+            let begin = Instant::now();
+            give_back(lease);
+            // The node counts its own subscribers only, so the dead one may have the turn.
+            let waited = waiting.join().unwrap() - begin;
+            assert!(waited < ms(1_500) + NOISE, "{waited:?}");
+        });
+    });
+}
+
+#[test]
 fn a_stopped_node_took_the_leases_of_the_others_along() {
     let Some(kind) = any_server() else { return };
     // No replica takes over meanwhile.
@@ -128,7 +164,7 @@ fn a_stopped_node_took_the_leases_of_the_others_along() {
         // more than twice the other: enough to keep both threads.
         let ttl = ttl(if !there {
             1_200
-        } else if n % 2 == 0 {
+        } else if n.is_multiple_of(2) {
             12_000
         } else {
             26_000
