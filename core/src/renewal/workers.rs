@@ -123,14 +123,18 @@ impl Keeper {
                 live.chunks(1).map(|one| self.renew(lane, one)).fold(Outcome::Answered, Outcome::and)
             }
             Err(fault) => {
-                self.counters.add(Count::RenewalFailed, live.len() as u64);
-                tracing::debug!(leases = live.len(), error = fault.detail, "renewal without an answer, will retry");
+                self.note_failed(&live, &fault.detail);
                 let each = live.iter().zip(before);
                 each.for_each(|(grant, before)| grant.renewal_failed(before || fault.unanswered));
                 self.retry(&live);
                 Outcome::Failed
             }
         }
+    }
+
+    fn note_failed(&self, live: &[Arc<Grant>], error: &str) {
+        self.counters.add(Count::RenewalFailed, live.len() as u64);
+        tracing::debug!(leases = live.len(), error, "renewal without an answer, will retry");
     }
 
     /// Tells of renewals that this process sends late, because it stalled or has too few threads. Repeated tries of an
@@ -177,8 +181,7 @@ impl Keeper {
         if unknown.is_empty() {
             return Outcome::Answered;
         }
-        self.counters.add(Count::RenewalFailed, unknown.len() as u64);
-        tracing::debug!(leases = unknown.len(), "renewals without an answer, will retry");
+        self.note_failed(&unknown, "others of the same request were answered");
         self.retry(&unknown);
         Outcome::Failed
     }

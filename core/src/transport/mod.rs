@@ -4,6 +4,7 @@
 
 mod cluster;
 mod fault;
+mod hosts;
 mod listening;
 mod login;
 mod memory;
@@ -23,12 +24,13 @@ use std::time::Duration;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use fault::{Fault, FaultKind};
+pub(crate) use hosts::{Ring, Seeds};
 pub(crate) use memory::MemoryServer;
 pub(crate) use opener::{Opener, Way};
 pub(crate) use sentinel::Sentinels;
 pub(crate) use single::Single;
 pub(crate) use tls::TlsFiles;
-pub(crate) use url::{Endpoint, Ring, Seeds, Target};
+pub(crate) use url::{Endpoint, Target};
 
 use crate::clock::Moment;
 use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal};

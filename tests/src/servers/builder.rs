@@ -79,7 +79,7 @@ impl ServerBuilder {
     }
 
     /// Makes it a sentinel, which watches what [`config`](Self::config) lines with `sentinel` name. Defaults to a server.
-    pub(super) fn sentinel(mut self) -> Self {
+    pub fn sentinel(mut self) -> Self {
         self.sentinel = true;
         self.args(["--sentinel"])
     }

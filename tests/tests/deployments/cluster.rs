@@ -1,14 +1,14 @@
 //! Locks on a cluster: which node is asked, and what moves, stalls and failovers do to leases and waiters.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
 use std::time::Instant;
 
 use redlatch::{Client, Error, Lease, LockOptions, Released};
 use redlatch_tests::{Process, Server, ServerCluster, any_server, assert_eventually, each_cluster};
 
-use crate::support::{AGREED, NOISE, SECOND, acquire, key, limited, ms, sibling, silent, timed, ttl};
+use crate::support::{AGREED, NOISE, SECOND, acquire, closed_port, key, limited, ms, sibling, silent, timed, ttl};
 
 /// Long enough to outlive the failover of a node that was killed, on a loaded machine as well.
 const TTL: u64 = 20_000;
@@ -336,10 +336,7 @@ fn a_flush_of_one_nodes_scripts_stopped_the_renewals_there() {
 fn seeds_that_are_dead_kept_a_client_from_its_cluster() {
     with_cluster(|cluster| {
         let silent: Vec<TcpListener> = (0..2).map(|_| silent()).collect();
-        let closed = {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            listener.local_addr().unwrap()
-        };
+        let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, closed_port()));
         let addresses = silent.iter().map(|it| it.local_addr().unwrap()).chain([closed]);
         let hosts: Vec<String> = addresses.map(|it| it.to_string()).collect();
         let url = format!("redis+cluster://{},{}", hosts.join(","), cluster.nodes()[2].addr());

@@ -1,9 +1,10 @@
 //! What the tests of this target share.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use redlatch::{Client, ClientBuilder, Guard, LockOptions};
+use redlatch_tests::Proxy;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -53,4 +54,10 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 /// An address at which connecting works and nothing is ever answered.
 pub(crate) fn silent() -> TcpListener {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+}
+
+/// A port on 127.0.0.1 at which nobody listens: of the harness's range, from which the kernel takes none for outgoing
+/// connections.
+pub(crate) fn closed_port() -> u16 {
+    Proxy::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 1))).port()
 }
