@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::thread;
 
 use redlatch::{Client, Error, LockOptions, Released};
-use redlatch_tests::{SentinelGroup, Server, any_server, assert_eventually};
+use redlatch_tests::{SentinelGroup, Server, any_server, assert_eventually, available};
 
 use crate::fake::FakeSentinel;
 use crate::support::{AGREED, NOISE, SECOND, acquire, key, limited, ms, sibling, silent, timed, ttl};
@@ -70,9 +70,20 @@ fn wakes_by_push(server: &Server, holder: &Client, waiter: &Client, name: &str) 
     assert!(waiter.stats().push_wakeups > pushed, "{:?}", waiter.stats());
 }
 
+/// Runs on a group of each kind, all at once: most of the time goes into forming them.
+fn each_group(body: impl Fn(&SentinelGroup) + Sync) {
+    thread::scope(|scope| {
+        for kind in available() {
+            let body = &body;
+            let run = move || body(&SentinelGroup::start(kind));
+            thread::Builder::new().name(format!("on {kind}")).spawn_scoped(scope, run).unwrap();
+        }
+    });
+}
+
 #[test]
 fn every_verb_works_at_the_primary_that_the_sentinels_name() {
-    with_group(|group| {
+    each_group(|group| {
         let (client, other) = (Client::open(&group.url()).unwrap(), Client::open(&group.url()).unwrap());
         let primary = &group.servers()[0];
         let guard = client.lock_with("a", ttl(600)).unwrap().acquire().unwrap();
