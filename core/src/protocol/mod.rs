@@ -10,7 +10,8 @@ pub(crate) use wire::{
     Malformed, decode_acquire, decode_inspection, decode_release, decode_renew, decode_unlock, decode_wait,
 };
 pub(crate) use wire::{
-    encode_acquire, encode_inspection, encode_release, encode_renew, encode_tombstone, encode_unlock, encode_wait,
+    encode_acquire, encode_inspection, encode_inspection_parts, encode_release, encode_renew, encode_tombstone,
+    encode_unlock, encode_wait,
 };
 
 use crate::token::Token;

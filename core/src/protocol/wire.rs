@@ -105,11 +105,24 @@ pub(crate) fn encode_unlock(request: &Release<'_>, whole: bool) -> Vec<u8> {
 pub(crate) fn encode_inspection(key: &super::Key) -> (Vec<u8>, usize) {
     let mut pipe = redis::pipe();
     pipe.atomic();
-    pipe.cmd("GET").arg(key.as_str());
-    pipe.cmd("PTTL").arg(key.as_str());
-    pipe.cmd("GET").arg(key.of(Role::Fence));
-    pipe.cmd("ZCARD").arg(key.of(Role::Queue));
+    for (_, command) in inspecting(key) {
+        pipe.add_command(command);
+    }
     (pipe.get_packed_pipeline(), 6)
+}
+
+/// The commands of [`encode_inspection`] without a transaction, each with the key that it reads.
+pub(crate) fn encode_inspection_parts(key: &super::Key) -> [(Role, Vec<u8>); 4] {
+    inspecting(key).map(|(role, command)| (role, command.get_packed_command()))
+}
+
+fn inspecting(key: &super::Key) -> [(Role, redis::Cmd); 4] {
+    let words = [("GET", Role::Lock), ("PTTL", Role::Lock), ("GET", Role::Fence), ("ZCARD", Role::Queue)];
+    words.map(|(verb, role)| {
+        let mut command = redis::cmd(verb);
+        command.arg(key.of(role));
+        (role, command)
+    })
 }
 
 /// The request to wait, for `limit` at most, until `replicas` have what this connection has written so far.

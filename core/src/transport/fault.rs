@@ -87,6 +87,14 @@ impl Fault {
         self
     }
 
+    /// The same, where foreign data that it speaks of can only be under this key.
+    pub(crate) fn of_key(mut self, role: Role) -> Fault {
+        if let FaultKind::KeyType(_) = self.kind {
+            self.kind = FaultKind::KeyType(role);
+        }
+        self
+    }
+
     fn of(kind: FaultKind, detail: String) -> Fault {
         Fault { kind, detail, unanswered: false, granted: false, stale: false, interrupted: false, source: None }
     }

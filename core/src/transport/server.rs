@@ -97,14 +97,12 @@ impl Server {
     pub(crate) fn inspect(&self, lead: Lead, key: &Key, by: Moment) -> Exchange<Inspection> {
         let (request, replies) = encode_inspection(key);
         let Answered { reply, sent } = self.exchange(lead, request, replies, by)?;
-        match decode_inspection(&reply) {
-            Ok(reply) => Ok(Answered { reply, sent }),
-            Err(Ok(role)) => {
-                let kind = FaultKind::KeyType(role);
-                Err(Fault { kind, ..Fault::unreachable(role.content()) })
-            }
-            Err(Err(malformed)) => Err(Fault::garbled(malformed)),
-        }
+        Ok(Answered { reply: inspected(&reply)?, sent })
+    }
+
+    /// One command on one key.
+    pub(crate) fn ask(&self, lead: Lead, command: &[u8], by: Moment) -> Exchange<Value> {
+        self.exchange(lead, command.to_vec(), 1, by)
     }
 
     pub(crate) fn close(&self) {
@@ -174,4 +172,12 @@ impl Server {
         }
         decoded.map(|reply| Answered { reply, sent })
     }
+}
+
+/// The replies of an inspection, in their order.
+pub(super) fn inspected(replies: &Value) -> Result<Inspection, Fault> {
+    decode_inspection(replies).map_err(|why| match why {
+        Ok(role) => Fault { kind: FaultKind::KeyType(role), ..Fault::unreachable(role.content()) },
+        Err(malformed) => Fault::garbled(malformed),
+    })
 }

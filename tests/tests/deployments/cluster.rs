@@ -249,6 +249,9 @@ fn a_slot_left_in_migration_kept_a_lock_from_being_renewed_and_released() {
             guard.renew().unwrap();
             guard.check().unwrap();
 
+            let info = other.inspect(&name).unwrap().expect("it is held");
+            assert_eq!((info.token(), info.fence(), info.waiters()), (guard.token(), Some(guard.fence()), 0));
+
             let (error, took) = timed(|| other.lock(&name).unwrap().try_acquire_for(ms(500)).unwrap_err());
             assert!(took < ms(500) + NOISE, "{took:?}");
             assert!(matches!(error, Error::Unavailable { .. }) && error.is_retryable(), "{error:?}");

@@ -14,15 +14,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use redis::Value;
 
 use crate::clock::{Clock, Moment};
-use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal};
+use crate::protocol::{
+    Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal, encode_inspection_parts,
+};
 
 use super::listening::listen;
 use super::opener::{Opener, Way};
 use super::pool::Slots;
-use super::server::{Lead, Server};
-use super::{Exchange, Fault, FaultKind, Limits, Listener, Seeds, Transport};
+use super::server::{Lead, Server, inspected};
+use super::{Answered, Exchange, Fault, FaultKind, Limits, Listener, Seeds, Transport};
 use hash::slot_of;
 use map::Node;
 use redirect::Redirect;
@@ -119,6 +122,19 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Inspection without a transaction, of a slot in migration.
+    fn inspect_by_single_keys(&self, key: &Key, by: Moment) -> Exchange<Inspection> {
+        let sent = self.topology.clock.now();
+        let mut replies = Vec::new();
+        for (role, command) in encode_inspection_parts(key) {
+            let answer = self.routed(key, by, |server, lead| server.ask(lead, &command, by));
+            replies.push(answer.map_err(|fault| fault.of_key(role))?.reply);
+        }
+        Ok(Answered { reply: inspected(&Value::Array(replies))?, sent })
+    }
+}
+
 /// Takes in whether a node serves.
 fn note(node: &Node, fault: Option<&Fault>) {
     let fails = |fault: &Fault| fault.is_retryable() && !fault.interrupted && !fault.stale && !is_migrating(fault);
@@ -147,7 +163,10 @@ impl Transport for Cluster {
     }
 
     fn inspect(&self, key: &Key, by: Moment) -> Exchange<Inspection> {
-        self.routed(key, by, |server, lead| server.inspect(lead, key, by))
+        match self.routed(key, by, |server, lead| server.inspect(lead, key, by)) {
+            Err(fault) if is_migrating(&fault) => self.inspect_by_single_keys(key, by),
+            answer => answer,
+        }
     }
 
     /// At any node: messages reach all of them.
