@@ -249,6 +249,38 @@ fn a_client_stayed_with_a_primary_that_was_replaced_and_did_not_know() {
 }
 
 #[test]
+fn a_primary_that_came_back_empty_was_taken_for_the_one_that_replaced_it() {
+    with_pair(|primary, replica| {
+        let sentinel = FakeSentinel::start(primary.port());
+        let client = limited(&url(&[sentinel.address()]), SECOND).pool_size(1).build().unwrap();
+        let guard = client.lock("a").unwrap().try_acquire().unwrap().expect("the lock is free");
+        replica.query::<()>(&["REPLICAOF", "NO", "ONE"]);
+        sentinel.name(replica.port());
+        // Without its data, and for a while it calls itself primary.
+        primary.restart();
+        let other = client.lock("b").unwrap().try_acquire().unwrap().expect("the lock is free");
+        assert_eq!(replica.get(&key("b")).as_deref(), Some(other.token().as_str()));
+        assert_eq!((other.release().unwrap(), guard.release().unwrap()), (Released::Released, Released::Released));
+        assert!(primary.keys("*").is_empty());
+    });
+}
+
+#[test]
+fn an_inbox_stayed_with_a_primary_that_was_replaced() {
+    with_pair(|primary, replica| {
+        let sentinel = FakeSentinel::start(primary.port());
+        let open = || limited(&url(&[sentinel.address()]), SECOND).build().unwrap();
+        let (holder, waiter) = (open(), open());
+        wakes_by_push(primary, &holder, &waiter, "a");
+        replica.query::<()>(&["REPLICAOF", "NO", "ONE"]);
+        sentinel.name(replica.port());
+        let subscribed = || replica.query::<Vec<String>>(&["PUBSUB", "CHANNELS", "redlatch:inbox:*"]).len() == 1;
+        assert_eventually("its inbox is at the new primary", 10 * SECOND, subscribed);
+        wakes_by_push(replica, &holder, &waiter, "a");
+    });
+}
+
+#[test]
 fn a_sentinel_that_lags_behind_led_to_a_replica() {
     with_pair(|primary, replica| {
         let lagging = FakeSentinel::start(replica.port());
