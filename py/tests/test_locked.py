@@ -319,13 +319,12 @@ def test_what_a_busy_callable_raises_has_no_acquire_timeout_as_its_context(memor
 
 @pytest.mark.parametrize("on_busy", ["skip", "raise", lambda: "busy"])
 def test_a_body_that_timed_out_for_a_lock_of_its_own_was_taken_for_busy(memory: Client, on_busy: Any) -> None:
-    @memory.locked("outer", on_busy=on_busy)
     def pay() -> None:
         with memory.lock("inner", wait=0):
             pytest.fail("two holders")
 
     with memory.lease("inner"), pytest.raises(AcquireTimeout) as caught:
-        pay()
+        memory.locked("outer", on_busy=on_busy)(pay)()
     assert caught.value.name == "inner"
     assert not memory.lock("outer").locked()
 
@@ -398,6 +397,9 @@ async def async_generator(order_id: int) -> AsyncIterator[int]:
     yield order_id
 
 
+def class_order(cls: type) -> None: ...
+
+
 class AsyncCall:
     async def __call__(self, order_id: int) -> None: ...
 
@@ -422,7 +424,7 @@ class GeneratorCall:
         (async_generator, r"async_generator\(\) is a generator"),
         (AsyncCall, "the class AsyncCall cannot run under a lock"),
         (staticmethod(order), "put the decorator below @staticmethod"),
-        (classmethod(order), "put the decorator below @classmethod"),
+        (classmethod(class_order), "put the decorator below @classmethod"),
         (property(order), "a property cannot run under a lock"),
         (17, "a int cannot run under a lock"),
     ],

@@ -21,6 +21,9 @@ T_co = TypeVar("T_co", covariant=True)
 OnBusy: TypeAlias = Literal["raise", "skip"] | Callable[..., object]
 """What a call does when someone else has the lock: see ``Client.locked``."""
 
+Busy: TypeAlias = Callable[[AcquireTimeout, tuple[Any, ...], dict[str, Any]], object]
+"""Called with the time-out, and the arguments of the call."""
+
 _running: ContextVar[Lock | None] = ContextVar("redlatch.current_lock", default=None)
 
 
@@ -60,13 +63,13 @@ def runs_locked(
     function: Callable[..., Any],
     template: str,
     make_lock: Callable[[str], Lock],
-    busy: Callable[..., object] | None,
+    busy: Busy | None,
 ) -> Callable[..., Any]:
     """``function`` under the lock that ``make_lock`` makes for the name of each call.
 
-    ``busy`` is called with the arguments of the call when ``with`` the lock raises ``AcquireTimeout``, and its result
-    returned; ``None`` lets the error pass. Raises ``TypeError`` for a function whose work is not done when it returns,
-    and ``ConfigError`` for a template that does not fit it.
+    ``busy`` is called when the lock is not acquired in time, and its result returned; ``None`` lets the error pass.
+    Raises ``TypeError`` for a function whose work is not done when it returns, and ``ConfigError`` for a template that
+    does not fit it.
     """
     shown = _check_function(function)
     signature = _signature(function, shown)
@@ -94,28 +97,31 @@ def runs_locked(
                     return result
                 finally:
                     _running.reset(reset)
-        except AcquireTimeout:
+        except AcquireTimeout as error:
             if entered or busy is None:
                 raise
-        return busy(*args, **kwargs)
+            # Without its traceback, which would keep this frame and the arguments alive.
+            timeout = error.with_traceback(None)
+        return busy(timeout, args, kwargs)
 
     # For those who read the arguments without following __wrapped__, as Celery does.
     under_lock.__signature__ = signature  # type: ignore[attr-defined]
     return under_lock
 
 
-def busy_callable(on_busy: object) -> Callable[..., object] | None:
+def busy_callable(on_busy: object) -> Busy | None:
     """What ``runs_locked`` calls for this ``on_busy``. Raises ``ConfigError``."""
     if callable(on_busy):
-        return on_busy
+        return lambda _timeout, args, kwargs: on_busy(*args, **kwargs)
     if on_busy == "raise":
         return None
     if on_busy == "skip":
-        return _skip
+        return skip
     raise ConfigError(f'on_busy = {on_busy!r}: "raise", "skip" or a callable')
 
 
-def _skip(*_args: object, **_kwargs: object) -> None:
+def skip(_timeout: AcquireTimeout, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    """The ``Busy`` that leaves the function out."""
     return None
 
 

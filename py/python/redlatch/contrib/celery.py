@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from redlatch._client import Client, OnLost
 from redlatch._errors import AcquireTimeout, ConfigError
-from redlatch._locked import runs_locked
+from redlatch._locked import Busy, runs_locked, skip
 from redlatch._native import TTL, Lock, Seconds
 
 try:
@@ -65,10 +65,10 @@ def locked_task(
         made = client if isinstance(client, Client) else client()
         return made.lock(name, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold, wait=limit, on_lost=on_lost)
 
-    def retry(*_args: Any, **_kwargs: Any) -> None:
-        raise current_task.retry(countdown=countdown, exc=AcquireTimeout("the lock of the task is busy"))
+    def retry(timeout: AcquireTimeout, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+        raise current_task.retry(countdown=countdown, exc=timeout)
 
-    busy: dict[str, Callable[..., None] | None] = {"skip": lambda *_args, **_kwargs: None, "wait": None, "retry": retry}
+    busy: dict[str, Busy | None] = {"skip": skip, "wait": None, "retry": retry}
     if isinstance(client, Client):
         make_lock("checks-the-options")
     return lambda function: runs_locked(function, template, make_lock, busy[on_busy])

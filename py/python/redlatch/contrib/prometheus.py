@@ -125,7 +125,7 @@ class _Families:
         for key, summary in self._summaries.items():
             times = stats[key]
             summary.add_metric([label], count_value=times["count"], sum_value=times["mean"] * times["count"])
-            for quantile, shown in _QUANTILES.items():
+            for quantile, shown in _QUANTILES.items() if times["count"] else ():
                 summary.add_sample(summary.name, {"client": label, "quantile": shown}, times[quantile])
             self._largest[key].add_metric([label], times["max"])
 
