@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock::{Clock, ManualClock};
 use crate::engine::{Connect, EngineConfig};
 use crate::error::{Error, Result};
-use crate::holds::{HolderFn, current_thread};
+use crate::holds::Holders;
 use crate::options::{
     self, CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, POOL_SIZE, POOL_TIMEOUT, RENEWAL_THREADS, TURN,
     UNAVAILABLE_AFTER,
@@ -34,7 +34,7 @@ pub struct ClientBuilder {
     turn: Duration,
     label: Option<String>,
     clock: Option<ManualClock>,
-    holder: HolderFn,
+    holders: Holders,
 }
 
 impl ClientBuilder {
@@ -52,7 +52,7 @@ impl ClientBuilder {
             turn: TURN.default_value(),
             label: None,
             clock: None,
-            holder: current_thread,
+            holders: Holders::THREADS,
         }
     }
 
@@ -126,10 +126,11 @@ impl ClientBuilder {
         self
     }
 
-    /// For bindings: names the running holder where tasks share a thread. Its numbers must never be used again.
-    /// Defaults to a number for each thread.
-    pub fn holder_function(mut self, holder: fn() -> u64) -> ClientBuilder {
-        self.holder = holder;
+    /// For bindings whose tasks share threads: `current` gives the number of the holder that is running, from
+    /// [`new_holder`](crate::new_holder) or [`thread_holder`](crate::thread_holder), and `name` what errors call the holder
+    /// of a number. Both must return at once. Defaults to threads.
+    pub fn holder_function(mut self, current: fn() -> u64, name: fn(u64) -> String) -> ClientBuilder {
+        self.holders = Holders { current, name: Some(name) };
         self
     }
 
@@ -183,8 +184,9 @@ impl ClientBuilder {
             renewal_threads: RENEWAL_THREADS.check(self.renewal_threads)?,
             label: self.label,
             hashing: RandomState::new(),
+            holders: self.holders,
         };
-        Ok(Client::new(config, self.key_prefix, self.holder))
+        Ok(Client::new(config, self.key_prefix))
     }
 }
 

@@ -4,7 +4,7 @@ mod counters;
 mod hot;
 mod stats;
 
-pub(crate) use counters::{Count, Counters};
+pub(crate) use counters::{Count, Counters, Waiting};
 pub(crate) use stats::Gauges;
 pub use stats::{Histogram, HotName, LongestHold, Stats};
 

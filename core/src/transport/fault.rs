@@ -14,6 +14,8 @@ pub(crate) struct Fault {
     pub(crate) unanswered: bool,
     /// The connection had been idle and turned out to be closed: worth one retry without a pause.
     pub(crate) stale: bool,
+    /// A signal interrupted the wait for the reply.
+    pub(crate) interrupted: bool,
     pub(crate) source: Option<Source>,
 }
 
@@ -57,13 +59,25 @@ impl Fault {
         matches!(self.kind, FaultKind::Unreachable | FaultKind::Refusing)
     }
 
+    /// Whether it says nothing of the server, so that the next attempt needs no pause.
+    pub(crate) fn is_worth_repeating(&self) -> bool {
+        self.stale || self.interrupted
+    }
+
     /// Whether the server answered with this error code.
     pub(crate) fn is_code(&self, code: &str) -> bool {
         !self.unanswered && self.detail.split(' ').next() == Some(code)
     }
 
     pub(crate) fn unreachable(detail: impl Into<String>) -> Fault {
-        Fault { kind: FaultKind::Unreachable, detail: detail.into(), unanswered: false, stale: false, source: None }
+        Fault {
+            kind: FaultKind::Unreachable,
+            detail: detail.into(),
+            unanswered: false,
+            stale: false,
+            interrupted: false,
+            source: None,
+        }
     }
 
     /// A connection that could not be made: nothing of the request was sent.
@@ -77,7 +91,7 @@ impl Fault {
             },
         };
         let detail = if error.is_timeout() { "no answer while connecting".to_owned() } else { words(&error) };
-        Fault { kind, detail, unanswered: false, stale: false, source: Some(Box::new(error)) }
+        Fault { kind, detail, unanswered: false, stale: false, interrupted: false, source: Some(Box::new(error)) }
     }
 
     /// A connection that was made and came to nothing before it could be used.
@@ -100,8 +114,10 @@ impl Fault {
     /// A connection that broke after the request may have left.
     pub(crate) fn broken(error: RedisError, reused: bool) -> Fault {
         let stale = reused && error.is_connection_dropped();
+        let interrupted = is_interruption(&error);
         let detail = if error.is_timeout() { "no reply in time".to_owned() } else { words(&error) };
-        Fault { kind: FaultKind::Unreachable, detail, unanswered: true, stale, source: Some(Box::new(error)) }
+        let source = Some(Box::new(error).into());
+        Fault { kind: FaultKind::Unreachable, detail, unanswered: true, stale, interrupted, source }
     }
 
     /// An error that the server gave as its answer.
@@ -109,13 +125,34 @@ impl Fault {
         let details = error.details().unwrap_or_default();
         let code = error.code();
         let detail = if details.is_empty() { code.to_owned() } else { format!("{code} {details}") };
-        Fault { kind: kind_of(code, details), detail, unanswered: false, stale: false, source: None }
+        Fault {
+            kind: kind_of(code, details),
+            detail,
+            unanswered: false,
+            stale: false,
+            interrupted: false,
+            source: None,
+        }
     }
 
     /// A reply that the protocol does not know: the request may have been executed.
     pub(crate) fn garbled(malformed: Malformed) -> Fault {
-        Fault { kind: FaultKind::Unreachable, detail: malformed.0, unanswered: true, stale: false, source: None }
+        Fault {
+            kind: FaultKind::Unreachable,
+            detail: malformed.0,
+            unanswered: true,
+            stale: false,
+            interrupted: false,
+            source: None,
+        }
     }
+}
+
+/// Whether a signal's handler ran while the socket was read. Reads that have a time limit are not restarted then, whatever
+/// the handler asks for (signal(7)).
+fn is_interruption(error: &RedisError) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
 }
 
 /// The error in words for people.

@@ -6,7 +6,7 @@
 //! | granted after the lease's own deadline | ask again with the same token |
 //! | busy, not waiting | done: busy |
 //! | busy, time left | sleep until the poll, the end of what keeps it busy (first two ranks), or the limit |
-//! | a failure that can pass, time left | a short sleep, or none for a connection that was stale |
+//! | a failure that can pass, time left | a short sleep, or none for a stale connection or a signal |
 //! | no answer to a request that the limit cut short, after busy | sleep until the limit, done: timed out |
 //! | any other failure | done: failed |
 //! | limit reached | done: timed out, or unavailable when the last word was a failure |
@@ -272,7 +272,7 @@ impl Waiter {
         if cut_short && self.busy_seen && self.outage.is_none() && now.after(FIRST_ANSWER) >= self.limit() {
             return Some(Step::Sleep { until: self.limit() });
         }
-        let stale = fault.stale;
+        let at_once = fault.is_worth_repeating();
         let limit = self.limit();
         self.outage = Some(match self.outage.take() {
             // A request that the caller's limit has cut short says less than the failure before it.
@@ -280,7 +280,7 @@ impl Waiter {
             Some((since, _)) => (since, fault),
             None => (now, fault),
         });
-        if stale {
+        if at_once {
             return None;
         }
         // With little time left one more request counts for more than a calm server.
@@ -527,10 +527,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_connection_costs_no_pause() {
-        let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
-        asks(&mut waiter, at(0));
-        waiter.answered(Err(Fault { stale: true, ..silence() }), false, at(1));
-        asks(&mut waiter, at(1));
+    fn a_stale_connection_or_a_signal_costs_no_pause() {
+        for fault in [Fault { stale: true, ..silence() }, Fault { interrupted: true, ..silence() }] {
+            let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
+            asks(&mut waiter, at(0));
+            waiter.answered(Err(fault), false, at(1));
+            asks(&mut waiter, at(1));
+        }
     }
 }

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar, overload
 
 from redlatch import _native
 from redlatch._locked import CallWhenBusy, OnBusy, RaiseWhenBusy, SkipWhenBusy, busy_callable, runs_locked
-from redlatch._native import Lease, Lock, Seconds
-from redlatch._types import LockInfo, LostInfo
+from redlatch._native import Lease, Lock
+from redlatch._types import LockInfo, LostInfo, Seconds
 
 T = TypeVar("T")
 

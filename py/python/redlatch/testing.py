@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from redlatch import _native
 from redlatch._client import Client
 from redlatch._errors import NotHeldError
-from redlatch._native import ManualClock, Seconds
+from redlatch._native import ManualClock
+from redlatch._types import Seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -15,7 +15,8 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from redlatch._client import Client, OnLost
 from redlatch._errors import AcquireTimeout, ConfigError
 from redlatch._locked import Busy, runs_locked, skip
-from redlatch._native import TTL, Lock, Seconds
+from redlatch._native import TTL, Lock
+from redlatch._types import Seconds
 
 try:
     from celery import current_task
