@@ -70,6 +70,19 @@ def test_times_are_summaries_in_seconds(memory: MemoryClient) -> None:
     assert sample(registry, "redlatch_hold_seconds", quantile="0.999") == pytest.approx(10, rel=0.01)
     assert sample(registry, "redlatch_hold_max_seconds") == pytest.approx(10, rel=0.01)
     assert sample(registry, "redlatch_wait_seconds_count") == 3
+    assert sample(registry, "redlatch_hold_ttl_ratio_count") == 3
+    assert sample(registry, "redlatch_hold_ttl_max_ratio") == pytest.approx(10 / 30, rel=0.02)
+
+
+def test_the_lease_held_longest_shows_for_how_long_and_not_its_name(memory: MemoryClient) -> None:
+    registry = registry_of(RedlatchCollector(memory))
+    assert sample(registry, "redlatch_longest_hold_seconds") == 0
+    with memory.lock("order"):
+        memory.advance(4)
+        with memory.lock("other"):
+            memory.advance(1)
+            assert sample(registry, "redlatch_longest_hold_seconds") == pytest.approx(5)
+    assert sample(registry, "redlatch_longest_hold_seconds") == 0
 
 
 def test_every_counter_of_the_stats_is_exported(memory: MemoryClient) -> None:
@@ -85,12 +98,11 @@ def test_every_counter_of_the_stats_is_exported(memory: MemoryClient) -> None:
 def test_names_follow_the_rules_of_prometheus(memory: MemoryClient) -> None:
     registry = registry_of(RedlatchCollector(memory))
     text = prometheus_client.generate_latest(registry).decode()
-    for kind, name in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
-        kind, name = name, kind
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         assert re.fullmatch(r"redlatch_[a-z_]+", name), name
         assert name.endswith("_total") == (kind == "counter"), name
         if kind == "summary":
-            assert name.endswith("_seconds"), name
+            assert name.endswith(("_seconds", "_ratio")), name
     assert text.count("# HELP redlatch_") == text.count("# TYPE redlatch_") > 25
 
 

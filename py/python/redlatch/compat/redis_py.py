@@ -11,6 +11,7 @@ What it does otherwise than redis-py stands in ``docs/python-migration.md``; new
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 from collections.abc import Iterator
@@ -120,7 +121,7 @@ class Lock:
             else:
                 acquired = lease.acquire(timeout=max(limit, 0))
         if acquired:
-            _kept.keep(lease)
+            _kept.keep(lease, ends_by_itself=bool(self.timeout))
             self._local.lease = lease
         return acquired
 
@@ -218,13 +219,13 @@ class _Kept:
     """Leases that were not released yet: one whose Lock is forgotten keeps its key until its timeout, as in redis-py."""
 
     def __init__(self) -> None:
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[int, tuple[Lease, bool]] = {}
         self._next_sweep = 64
 
-    def keep(self, lease: Lease) -> None:
-        self._leases[id(lease)] = lease
+    def keep(self, lease: Lease, *, ends_by_itself: bool) -> None:
+        self._leases[id(lease)] = (lease, ends_by_itself)
         if len(self._leases) >= self._next_sweep:
-            for key, known in list(self._leases.items()):
+            for key, (known, _) in list(self._leases.items()):
                 if known.lost is not None:
                     self._leases.pop(key, None)
             self._next_sweep = max(64, 2 * len(self._leases))
@@ -232,8 +233,18 @@ class _Kept:
     def drop(self, lease: Lease) -> None:
         self._leases.pop(id(lease), None)
 
+    def leave(self) -> None:
+        """At the end of the process: keys with a timeout stay until then, others are released or lapse."""
+        import ctypes
+
+        for lease, ends_by_itself in list(self._leases.values()):
+            if ends_by_itself:
+                # A lease that the end of the interpreter collects would be released; one that is referred to stays.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(lease))
+
 
 _kept = _Kept()
+atexit.register(_kept.leave)
 
 
 @contextmanager

@@ -58,10 +58,16 @@ _GAUGES = {
     "background_now": ("redlatch_background_releases", "Releases that wait for the background now."),
     "push_denied": ("redlatch_push_denied", "1 when the access rules of the server make waiters poll for good."),
 }
-# Key of ``stats()`` -> (metric, metric of the largest value, help).
+# Key of ``stats()`` -> (metric, metric of the largest value, help, unit of the metric in that of the stats).
 _SUMMARIES = {
-    "wait_seconds": ("redlatch_wait_seconds", "redlatch_wait_max_seconds", "Time from call to grant or giving up"),
-    "hold_seconds": ("redlatch_hold_seconds", "redlatch_hold_max_seconds", "Time from grant to release or loss"),
+    "wait_seconds": ("redlatch_wait_seconds", "redlatch_wait_max_seconds", "Time from call to grant or giving up", 1),
+    "hold_seconds": ("redlatch_hold_seconds", "redlatch_hold_max_seconds", "Time from grant to release or loss", 1),
+    "hold_percent_of_ttl": (
+        "redlatch_hold_ttl_ratio",
+        "redlatch_hold_ttl_max_ratio",
+        "Hold time by the ttl of the lock: above 1 only renewal kept the lease",
+        100,
+    ),
 }
 _QUANTILES = {"p50": "0.5", "p99": "0.99", "p999": "0.999"}
 
@@ -107,12 +113,15 @@ class _Families:
         }
         self._summaries = {
             key: SummaryMetricFamily(name, f"{text}.", labels=["client"])
-            for key, (name, _, text) in _SUMMARIES.items()
+            for key, (name, _, text, _) in _SUMMARIES.items()
         }
         self._largest = {
             key: GaugeMetricFamily(name, f"{text}: the largest.", labels=["client"])
-            for key, (_, name, text) in _SUMMARIES.items()
+            for key, (_, name, text, _) in _SUMMARIES.items()
         }
+        self._longest = GaugeMetricFamily(
+            "redlatch_longest_hold_seconds", "For how long the lease held longest now is held.", labels=["client"]
+        )
         self._lost = CounterMetricFamily("redlatch_lost", "Leases lost, by reason.", labels=["client", "reason"])
 
     def add(self, label: str, stats: Mapping[str, Any]) -> None:
@@ -122,18 +131,21 @@ class _Families:
             gauge.add_metric([label], stats[key])
         for reason, count in stats["lost"].items():
             self._lost.add_metric([label, str(reason)], count)
+        longest = stats["longest_hold_now"]
+        self._longest.add_metric([label], longest["held"] if longest else 0)
         for key, summary in self._summaries.items():
-            times = stats[key]
-            summary.add_metric([label], count_value=times["count"], sum_value=times["mean"] * times["count"])
+            times, unit = stats[key], _SUMMARIES[key][3]
+            summary.add_metric([label], count_value=times["count"], sum_value=times["mean"] * times["count"] / unit)
             for quantile, shown in _QUANTILES.items() if times["count"] else ():
-                summary.add_sample(summary.name, {"client": label, "quantile": shown}, times[quantile])
-            self._largest[key].add_metric([label], times["max"])
+                summary.add_sample(summary.name, {"client": label, "quantile": shown}, times[quantile] / unit)
+            self._largest[key].add_metric([label], times["max"] / unit)
 
     def all(self) -> list[Metric]:
         return [
             *self._counters.values(),
             self._lost,
             *self._gauges.values(),
+            self._longest,
             *self._summaries.values(),
             *self._largest.values(),
         ]
