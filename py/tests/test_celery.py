@@ -15,9 +15,10 @@ import pytest
 import redlatch
 from redlatch import AcquireTimeout, Client, ConfigError
 
-celery = pytest.importorskip("celery")
+pytest.importorskip("celery")
 pytest.importorskip("redis")
-from redlatch.contrib.celery import locked_task  # noqa: E402
+import celery
+from redlatch.contrib.celery import locked_task
 
 PREFIX = "celery:"
 SHOP = """
@@ -217,34 +218,32 @@ def app() -> Iterator[Any]:
 
 
 def test_a_call_outside_of_a_worker_raises_instead_of_a_retry(memory: Client, app: Any) -> None:
-    @app.task(bind=True)
     @locked_task(memory, "order:{order_id}", on_busy="retry")
     def pay(self: Any, order_id: int) -> str:
         return f"{self.name} {order_id}"
 
-    assert pay(17).endswith("pay 17")
+    task = app.task(bind=True)(pay)
+    assert task(17).endswith("pay 17")
     with memory.lease("order:17"), pytest.raises(AcquireTimeout, match="order:17"):
-        pay(17)
+        task(17)
 
 
 def test_missing_arguments_are_still_refused_when_the_task_is_sent(memory: Client, app: Any) -> None:
-    @app.task(bind=True)
     @locked_task(memory, "order:{order_id}", on_busy="skip")
     def pay(self: Any, order_id: int) -> None: ...
 
     with pytest.raises(TypeError, match="order_id"):
-        pay.delay()
+        app.task(bind=True)(pay).delay()
 
 
 def test_a_body_that_timed_out_for_a_lock_of_its_own_was_sent_again(memory: Client, app: Any) -> None:
-    @app.task(bind=True)
     @locked_task(memory, "outer", on_busy="skip")
     def pay(self: Any) -> None:
         with memory.lock("inner", wait=0):
             pytest.fail("two holders")
 
     with memory.lease("inner"), pytest.raises(AcquireTimeout, match="inner"):
-        pay()
+        app.task(bind=True)(pay)()
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,10 @@ from redlatch.compat import _redis_client, redis_py
 from redlatch.compat.redis_py import Lock, LockError, LockNotOwnedError
 from redlatch.testing import MemoryClient
 
-redis = pytest.importorskip("redis")
-import redis.lock  # noqa: E402
-from redis.exceptions import RedisError  # noqa: E402
+pytest.importorskip("redis")
+import redis
+import redis.lock
+from redis.exceptions import RedisError
 
 METHODS = ("acquire", "release", "do_release", "extend", "reacquire", "locked", "owned", "__enter__", "__exit__")
 
@@ -309,10 +310,10 @@ def test_a_lost_lock_is_not_owned_any_more_and_says_why() -> None:
 
 
 def test_a_with_block_that_gets_no_lock_raises(memory: redlatch.Client) -> None:
-    with memory.lease("order"):
-        with pytest.raises(redis.exceptions.LockError, match="Unable to acquire lock within the time"):
-            with Lock(memory, "order", blocking_timeout=0.1):
-                pytest.fail("two holders")
+    says = "Unable to acquire lock within the time"
+    with memory.lease("order"), pytest.raises(redis.exceptions.LockError, match=says):
+        with Lock(memory, "order", blocking_timeout=0.1):
+            pytest.fail("two holders")
 
 
 def test_a_lock_that_was_lost_in_a_with_block_raises_at_its_end_or_only_logs(
@@ -332,10 +333,9 @@ def test_a_lock_that_was_lost_in_a_with_block_raises_at_its_end_or_only_logs(
 
 
 def test_the_loss_of_the_lock_hid_the_error_of_the_body() -> None:
-    with MemoryClient(key_prefix="") as client:
-        with pytest.raises(KeyError, match="mine"), Lock(client, "order"):
-            client.lose("order")
-            raise KeyError("mine")
+    with MemoryClient(key_prefix="") as client, pytest.raises(KeyError, match="mine"), Lock(client, "order"):
+        client.lose("order")
+        raise KeyError("mine")
 
 
 def test_a_server_that_is_away_is_a_connection_error_of_redis_py() -> None:
@@ -369,7 +369,9 @@ def test_reacquire_and_extend_to_the_timeout_reset_the_ttl(theirs: Any, name: st
 
 
 @pytest.mark.parametrize(("time_", "replace"), [(60, False), (5, False), (5, True), (61, True)])
-def test_any_other_extension_is_refused_and_changes_nothing(theirs: Any, name: str, time_: float, replace: bool) -> None:
+def test_any_other_extension_is_refused_and_changes_nothing(
+    theirs: Any, name: str, time_: float, replace: bool
+) -> None:
     lock = Lock(theirs, name, timeout=60)
     with lock:
         theirs.pexpire(name, 5_000)
@@ -467,7 +469,7 @@ def test_a_server_with_a_password_and_a_unix_socket_is_reached(tmp_path: Path) -
         process.wait(30)
 
 
-class Fake(redis.Connection):  # type: ignore[misc]
+class Fake(redis.connection.Connection):
     """As a fake server's: it does not connect to the host in its options."""
 
 
@@ -477,7 +479,8 @@ def test_a_client_whose_server_cannot_be_told_is_refused() -> None:
         Lock(fake, "order")
     from redis.sentinel import Sentinel
 
-    sentinel = Sentinel([("127.0.0.1", 1)]).master_for("primary")
+    make: Any = Sentinel
+    sentinel = make([("127.0.0.1", 1)]).master_for("primary")
     with pytest.raises(ConfigError, match="SentinelManagedConnection: their server cannot be told"):
         Lock(sentinel, "order")
 
@@ -503,7 +506,7 @@ def test_what_is_no_client_is_a_type_error() -> None:
     import redis.asyncio
 
     for source in (None, 3, object()):
-        with pytest.raises(TypeError, match="a URL, a redis.Redis or a redlatch.Client is needed"):
+        with pytest.raises(TypeError, match=r"a URL, a redis\.Redis or a redlatch\.Client is needed"):
             Lock(source, "order")
     with pytest.raises(TypeError, match="a client for asyncio: this lock blocks"):
         Lock(redis.asyncio.Redis(), "order")

@@ -11,14 +11,14 @@ import pytest
 import redlatch
 
 pytest.importorskip("django")
-from django.conf import settings  # noqa: E402
-from django.core.exceptions import ImproperlyConfigured  # noqa: E402
-from django.test import override_settings  # noqa: E402
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
 
 if not settings.configured:
     settings.configure(REDLATCH={"URL": "memory://"})
-from redlatch.contrib import django as contrib  # noqa: E402
-from redlatch.contrib.django import get_client  # noqa: E402
+from redlatch.contrib import django as contrib
+from redlatch.contrib.django import get_client
 
 
 def configured(value: Any) -> override_settings:
@@ -70,7 +70,10 @@ def test_another_setting_keeps_the_clients() -> None:
         (None, r"settings\.REDLATCH must be a dict"),
         ({}, r"settings\.REDLATCH must be a dict"),
         ("redis://x", r"settings\.REDLATCH must be a dict"),
-        ({"URL": "memory://", "POOLSIZE": 3}, r"settings\.REDLATCH has unknown keys POOLSIZE; known are URL, KEY_PREFIX"),
+        (
+            {"URL": "memory://", "POOLSIZE": 3},
+            r"settings\.REDLATCH has unknown keys POOLSIZE; known are URL, KEY_PREFIX",
+        ),
         ({"url": "memory://"}, r"unknown keys url"),
         ({"LABEL": "shop"}, r"settings\.REDLATCH has no URL"),
         ({"default": {"LABEL": "shop"}}, r"settings\.REDLATCH\['default'\] has no URL"),

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 import redlatch
 from redlatch import AcquireTimeout, Client, ConfigError, NotHeldError
 

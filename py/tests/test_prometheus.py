@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+import redlatch
 from redlatch.testing import MemoryClient
 
-import redlatch
-
-prometheus_client = pytest.importorskip("prometheus_client")
-from redlatch.contrib.prometheus import RedlatchCollector  # noqa: E402
+pytest.importorskip("prometheus_client")
+import prometheus_client
+from redlatch.contrib.prometheus import RedlatchCollector
 
 
 @pytest.fixture

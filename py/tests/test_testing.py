@@ -50,9 +50,8 @@ def test_a_lost_lock_is_known_at_once_to_its_holder_and_to_its_callback() -> Non
 
 
 def test_losing_a_lock_that_nobody_has_is_a_mistake_of_the_test() -> None:
-    with MemoryClient() as client:
-        with pytest.raises(NotHeldError, match="nobody has the lock 'order'"):
-            client.lose("order")
+    with MemoryClient() as client, pytest.raises(NotHeldError, match="nobody has the lock 'order'"):
+        client.lose("order")
 
 
 def test_a_lease_makes_the_lock_busy_for_the_same_thread() -> None:
@@ -74,11 +73,10 @@ def test_a_wait_ends_when_another_thread_advances() -> None:
 
 
 def test_each_client_has_a_store_of_its_own_and_takes_options() -> None:
-    with MemoryClient() as one, MemoryClient(label="two") as two, one.lock("order"):
-        with two.lock("order"):
-            found = two.inspect("order")
-            assert found is not None and found.owner is not None
-            assert found.owner.endswith(":two")
+    with MemoryClient() as one, MemoryClient(label="two") as two, one.lock("order"), two.lock("order"):
+        found = two.inspect("order")
+        assert found is not None and found.owner is not None
+        assert found.owner.endswith(":two")
 
 
 # The plugin. Each in a process of its own, as the plugin of this process is loaded already.
@@ -128,7 +126,7 @@ def test_the_plugin_works_while_coverage_measures(pytester: pytest.Pytester) -> 
     pytest.importorskip("pytest_cov")
     pytester.makepyfile(app="def lock(client):\n    return client.lock('order')\n")
     pytester.makepyfile(
-        "import app\n\ndef test_it(redlatch_client):\n    with app.lock(redlatch_client) as lock:\n        lock.check()\n"
+        "import app\n\ndef test_it(redlatch_client):\n    with app.lock(redlatch_client) as held:\n        held.check()"
     )
     result = pytester.runpytest_subprocess("--cov=app", "-W", "error")
     result.assert_outcomes(passed=1)

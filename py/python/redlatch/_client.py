@@ -189,14 +189,14 @@ class Client:
     ) -> Any:
         """A decorator: the function runs under the lock whose name the template makes of its arguments.
 
-        ``@client.locked("order:{order_id}")``, ``"{order.id}"``, ``"{ids[0]}"``: fields name parameters of the function,
-        ``self`` among them, and defaults count. Inside, ``redlatch.current_lock()`` is the lock, to ``check()`` or to read
-        its ``fence``. Options as of ``lock``.
+        ``@client.locked("order:{order_id}")``, ``"{order.id}"``, ``"{ids[0]}"``: fields name parameters of the
+        function, ``self`` among them, and defaults count. Inside, ``redlatch.current_lock()`` is the lock, to
+        ``check()`` or to read its ``fence``. Options as of ``lock``.
 
         ``on_busy`` says what a call does when someone else still has the lock after ``wait``: ``"raise"``
         ``AcquireTimeout``; ``"skip"`` the function and return ``None``; or call this callable with the function's
-        arguments and return what it returns. Without ``wait``, ``"raise"`` waits as long as someone else has the lock, the
-        others ask once.
+        arguments and return what it returns. Without ``wait``, ``"raise"`` waits as long as someone else has the
+        lock, the others ask once.
 
         Raised when the function is decorated: ``ConfigError`` for a template that does not fit its parameters and for a
         refused option, ``TypeError`` for coroutine functions, generators and classes. A call raises ``ConfigError`` for

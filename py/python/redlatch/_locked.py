@@ -49,9 +49,9 @@ class CallWhenBusy(Protocol, Generic[T_co]):
 
 
 def current_lock() -> Lock:
-    """The lock of the innermost function decorated by ``Client.locked`` that runs here, to ``check()`` or read ``fence``.
+    """The lock of the innermost function decorated by ``Client.locked`` that runs here.
 
-    Raises ``NotHeldError`` outside of one. Asks no server.
+    To ``check()``, or to read its ``fence``. Raises ``NotHeldError`` outside of one. Asks no server.
     """
     lock = _running.get()
     if lock is None:
@@ -138,7 +138,7 @@ def _check_function(function: Callable[..., Any]) -> str:
     while isinstance(inner, functools.partial):
         inner = inner.func
     shown = getattr(inner, "__qualname__", type(inner).__qualname__) + "()"
-    for code in (inner, getattr(type(inner), "__call__", None)):
+    for code in (inner, type(inner).__call__):
         if inspect.iscoroutinefunction(code):
             raise TypeError(f"{shown} is a coroutine function: it would run after the lock was released")
         if inspect.isasyncgenfunction(code) or inspect.isgeneratorfunction(code):

@@ -67,7 +67,8 @@ class Template:
         match = _FIELD.fullmatch(name)
         root = "" if match is None else match["root"]
         if root.isdigit() or (not root and not name):
-            raise self._error(f"has the positional field {{{name}}}: name a parameter, as in {{{_example(parameters)}}}")
+            example = next(iter(parameters), "order_id")
+            raise self._error(f"has the positional field {{{name}}}: name a parameter, as in {{{example}}}")
         if match is None or not root:
             raise self._error(f"has the malformed field {{{name}}}: a parameter, then .attribute or [index]")
         if root not in parameters:
@@ -128,7 +129,3 @@ def _is_shown_by_address(kind: Any, conversion: str | None) -> bool:
     if conversion in (None, "s") and kind.__str__ is not object.__str__:
         return False
     return bool(kind.__repr__ is object.__repr__)
-
-
-def _example(parameters: Collection[str]) -> str:
-    return next(iter(parameters), "order_id")

@@ -73,6 +73,6 @@ else:
 
     @pytest.fixture
     def redlatch_client() -> Iterator[MemoryClient]:
-        """A ``redlatch.testing.MemoryClient``: locks inside this process, with ``advance(seconds)`` and ``lose(name)``."""
+        """A ``MemoryClient``: locks inside this process, with ``advance(seconds)`` and ``lose(name)``."""
         with MemoryClient() as client:
             yield client

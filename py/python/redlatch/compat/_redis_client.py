@@ -21,7 +21,7 @@ class Endpoint(NamedTuple):
         return "Endpoint(…)"
 
 
-# Of the process. Only read and written by single operations, so that a fork at any moment leaves it usable in the child.
+# Only read and written by single operations, so that a fork at any moment leaves it usable in the child.
 _clients: dict[Endpoint, Client] = {}
 
 # Others, as those of Sentinel or of fakes, do not connect to the host in their options.
@@ -66,7 +66,9 @@ def endpoint_of(source: Any) -> Endpoint:
     if kind is None or not isinstance(options, dict):
         raise TypeError(f"redis = a {type(source).__name__}: a URL, a redis.Redis or a redlatch.Client is needed")
     if "asyncio" in kind.__module__:
-        raise TypeError("redis = a client for asyncio: this lock blocks; it takes a redis.Redis, a URL or a redlatch.Client")
+        raise TypeError(
+            "redis = a client for asyncio: this lock blocks; give a URL, a redis.Redis or a redlatch.Client"
+        )
     shown = f"{kind.__module__}.{kind.__qualname__}"
     if shown not in _CONNECTIONS:
         raise ConfigError(f"redis = a client with connections of {shown}: their server cannot be told; give a URL")

@@ -5,8 +5,8 @@
     lock = redis_client.lock("order:17", timeout=10, lock_class=Lock)
     lock = Lock("redis://127.0.0.1:6379/0", "order:17", timeout=10)
 
-It excludes redis-py's own lock on the same key, and is excluded by it, so that a service can move over process by process.
-What it does otherwise than redis-py stands in ``docs/python-migration.md``; new code uses ``redlatch.Client``.
+It excludes redis-py's own lock on the same key, and is excluded by it, so that a service can move over process by
+process. What it does otherwise than redis-py stands in ``docs/python-migration.md``; new code uses ``redlatch.Client``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LockNotOwnedError(LockError, _TheirLockNotOwnedError):
 
 
 class LockUnavailableError(UnavailableError, _TheirConnectionError):
-    """No usable answer from the server: ``UnavailableError``, and ``redis.exceptions.ConnectionError`` where installed."""
+    """No usable answer from the server: ``UnavailableError``, and redis-py's ``ConnectionError`` where installed."""
 
 
 class Lock:
@@ -77,12 +77,12 @@ class Lock:
     ) -> None:
         """Raises ``ConfigError`` for what cannot be used. Opens no connection.
 
-        ``redis``: a URL, a ``redis.Redis`` whose address and login are used, or a ``redlatch.Client``, whose ``key_prefix``
-        counts; those of redis-py have none. ``timeout``: seconds until the key lapses, 0.1 to 86,400, without renewal;
-        ``None`` or 0: until it is released, by a ttl of 30 s that is renewed while the process lives. ``sleep``: has no
-        effect, as waiters are woken. ``blocking``, ``blocking_timeout``: defaults of ``acquire``. ``thread_local``: whether
-        only the thread that acquired may release. ``raise_on_release_error``: whether the end of a ``with`` block raises
-        when the lock was lost, or only logs it.
+        ``redis``: a URL, a ``redis.Redis`` whose address and login are used, or a ``redlatch.Client``, whose
+        ``key_prefix`` counts; the key of the others is ``name``. ``timeout``: seconds until the key lapses, 0.1 to
+        86,400, without renewal; ``None`` or 0: until it is released, by a ttl of 30 s that is renewed while the process
+        lives. ``sleep``: has no effect, as waiters are woken. ``blocking``, ``blocking_timeout``: defaults of
+        ``acquire``. ``thread_local``: whether only the thread that acquired may release. ``raise_on_release_error``:
+        whether the end of a ``with`` block raises when the lock was lost, or only logs it.
         """
         self.redis = redis
         self.name = name.decode() if isinstance(name, bytes) else name
@@ -157,7 +157,10 @@ class Lock:
         return self._renew(lease)
 
     def reacquire(self) -> Literal[True]:
-        """Resets the time that is left to ``timeout``. Raises ``LockError`` without one, ``LockNotOwnedError`` when lost."""
+        """Resets the time that is left to ``timeout``.
+
+        Raises ``LockError`` without one or when not held, ``LockNotOwnedError`` when lost.
+        """
         return self._renew(self._limited("reacquire"))
 
     def locked(self) -> bool:
@@ -216,7 +219,7 @@ class Lock:
 
 
 class _Kept:
-    """Leases that were not released yet: one whose Lock is forgotten keeps its key until its timeout, as in redis-py."""
+    """Leases that were not released: one whose Lock is forgotten keeps its key until its timeout, as in redis-py."""
 
     def __init__(self) -> None:
         self._leases: dict[int, tuple[Lease, bool]] = {}

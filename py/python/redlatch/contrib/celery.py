@@ -44,13 +44,14 @@ def locked_task(
     """A decorator below ``@app.task``: the task runs under the lock whose name the template makes of its arguments.
 
     ``client``: a client, or a function that returns one when a task runs. ``template`` and the options are those of
-    ``Client.locked``. The worker's process waits for ``wait`` seconds at most, by default not at all; then, by ``on_busy``:
+    ``Client.locked``. The worker's process waits for ``wait`` seconds at most, by default not at all; then, by
+    ``on_busy``:
 
     - ``"skip"``: the task succeeds with ``None``.
     - ``"wait"``: the task fails with ``AcquireTimeout``. Needs ``wait``.
     - ``"retry"``: the task is sent again, as by ``self.retry``, ``countdown`` seconds later (by default the task's
-      ``default_retry_delay``), and fails with ``AcquireTimeout`` after the task's ``max_retries``. Called as a function,
-      outside of a worker, it raises ``AcquireTimeout``.
+      ``default_retry_delay``), and fails with ``AcquireTimeout`` after the task's ``max_retries``. Called as a
+      function, outside of a worker, it raises ``AcquireTimeout``.
 
     Raises ``ConfigError`` and ``TypeError`` as ``Client.locked``.
     """

@@ -49,10 +49,11 @@ def _make(alias: str) -> Client:
     configured = getattr(settings, "REDLATCH", None)
     if not isinstance(configured, Mapping) or not configured:
         raise ImproperlyConfigured('settings.REDLATCH must be a dict: {"URL": "redis://…"}, or such dicts by alias')
-    aliases = configured if all(isinstance(value, Mapping) for value in configured.values()) else {"default": configured}
+    several = all(isinstance(value, Mapping) for value in configured.values())
+    aliases = configured if several else {"default": configured}
     if alias not in aliases:
         raise ImproperlyConfigured(f"settings.REDLATCH has no alias {alias!r}; it has: {', '.join(map(str, aliases))}")
-    where = "settings.REDLATCH" if aliases is not configured else f"settings.REDLATCH[{alias!r}]"
+    where = f"settings.REDLATCH[{alias!r}]" if several else "settings.REDLATCH"
     chosen: Mapping[str, Any] = aliases[alias]
     unknown = [str(key) for key in chosen if key not in _OPTIONS]
     if unknown:

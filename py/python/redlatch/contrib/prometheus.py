@@ -75,8 +75,8 @@ _QUANTILES = {"p50": "0.5", "p99": "0.99", "p999": "0.999"}
 class RedlatchCollector(Collector):
     """Exports ``Client.stats()`` of one or several clients of this process.
 
-    Counters ``redlatch_…_total``, ``redlatch_lost_total`` by ``reason``, gauges, and summaries of the times in seconds, since
-    each client was made. All carry the label ``client``. A scrape asks no lock server.
+    Counters ``redlatch_…_total``, ``redlatch_lost_total`` by ``reason``, gauges, and summaries of the times in
+    seconds, since each client was made. All carry the label ``client``. A scrape asks no lock server.
 
     A forked child counts for itself from zero, so each process is scraped by itself: the multiprocess mode of
     prometheus_client exports no collectors.
@@ -108,9 +108,7 @@ class _Families:
         self._counters = {
             key: CounterMetricFamily(f"redlatch_{key}", text, labels=["client"]) for key, text in _COUNTERS.items()
         }
-        self._gauges = {
-            key: GaugeMetricFamily(name, text, labels=["client"]) for key, (name, text) in _GAUGES.items()
-        }
+        self._gauges = {key: GaugeMetricFamily(name, text, labels=["client"]) for key, (name, text) in _GAUGES.items()}
         self._summaries = {
             key: SummaryMetricFamily(name, f"{text}.", labels=["client"])
             for key, (name, _, text, _) in _SUMMARIES.items()
