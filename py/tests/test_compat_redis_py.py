@@ -272,6 +272,44 @@ def test_a_lock_that_was_not_released_when_its_process_ended_lost_its_timeout(
         assert theirs.delete(name, f"{name}:forgotten") == 2
 
 
+FORKING = """
+import os, sys
+from redlatch.compat.redis_py import Lock, LockNotOwnedError
+
+lock = Lock(sys.argv[1], sys.argv[2], timeout=60)
+lock.acquire()
+child = os.fork()
+if child == 0:
+    assert not lock.owned()
+    assert not Lock(sys.argv[1], sys.argv[2]).acquire(blocking=False)
+    try:
+        lock.release()
+    except LockNotOwnedError:
+        os._exit(0)
+    os._exit(1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert lock.owned()
+lock.release()
+"""
+
+
+def test_a_forked_child_released_the_lock_of_its_parent(server: Any, theirs: Any, name: str) -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING, server.url, name]
+    subprocess.run(command, timeout=60, check=True)
+    assert theirs.get(name) is None
+
+
+def test_the_end_of_a_forgotten_lock_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with MemoryClient(key_prefix="") as client:
+        assert Lock(client, "once-an-hour", timeout=3600).acquire()
+        client.advance(3601)
+        end = time.monotonic() + 10
+        while "once-an-hour" not in caplog.text and time.monotonic() < end:
+            time.sleep(0.02)
+        records = [record for record in caplog.records if "once-an-hour" in record.getMessage()]
+        assert [record.levelname for record in records] == ["WARNING"]
+
+
 def test_locks_that_were_forgotten_piled_up_after_their_timeout() -> None:
     with MemoryClient(key_prefix="") as client:
         for round_ in range(10):

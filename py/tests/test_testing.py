@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import redlatch
@@ -64,9 +65,10 @@ def test_a_wait_ends_when_another_thread_advances() -> None:
     with MemoryClient() as client, client.lease("order"):
         thread = threading.Thread(target=lambda: results.append(client.lock("order").acquire(timeout=5)))
         thread.start()
-        while client.stats()["waiting_now"] == 0:
-            pass
-        while thread.is_alive():
+        end = time.monotonic() + 30
+        while client.stats()["waiting_now"] == 0 and time.monotonic() < end:
+            time.sleep(0.01)
+        while thread.is_alive() and time.monotonic() < end:
             client.advance(1)
         thread.join(10)
     assert results == [False]
