@@ -28,11 +28,11 @@ def test_time_moves_only_when_it_is_told_to() -> None:
         assert client.lock("order").acquire(blocking=False)
 
 
-def test_a_renewed_lease_survives_any_time() -> None:
+def test_a_renewed_lease_survives_many_ttls() -> None:
     with MemoryClient() as client, client.lock("order", ttl=10) as lock:
-        client.advance(3600)
+        client.advance(100)
         lock.check()
-        assert client.stats()["renewed"] > 300
+        assert client.stats()["renewed"] >= 25
 
 
 def test_a_lost_lock_is_known_at_once_to_its_holder_and_to_its_callback() -> None:
