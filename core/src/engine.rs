@@ -11,6 +11,7 @@ use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
 use crate::fork;
 use crate::holds::{self, HoldTable, Holders, ThreadEnd};
 use crate::lease::{Ended, Grant, LockSpec};
+use crate::protocol::{Replication, SERVER_TICK};
 use crate::renewal::{Abandoned, Janitor, Job, Keeper, KeeperOptions};
 use crate::token::Owner;
 use crate::transport::{Fault, FaultKind, Transport};
@@ -26,10 +27,19 @@ pub(crate) struct EngineConfig {
     pub(crate) unavailable_after: Duration,
     pub(crate) fence_retention: Duration,
     pub(crate) turn: Duration,
+    pub(crate) replication: Option<Replication>,
     pub(crate) renewal_threads: u32,
     pub(crate) label: Option<String>,
     pub(crate) hashing: RandomState,
     pub(crate) holders: Holders,
+}
+
+impl EngineConfig {
+    /// How long an acquire may take at most until it has an answer of any kind.
+    pub(crate) fn answer_limit(&self) -> Duration {
+        let replicas = self.replication.map_or(Duration::ZERO, |replication| replication.within + SERVER_TICK);
+        self.connect_timeout + self.io_timeout + replicas
+    }
 }
 
 /// Makes the way to the server; opens nothing.
@@ -140,7 +150,7 @@ impl Engine {
         tried: Duration,
     ) -> Error {
         let (name, server) = (name.to_owned(), self.transport.server().to_owned());
-        let Fault { kind, detail, unanswered: _, stale: _, interrupted: _, source } = fault;
+        let Fault { kind, detail, unanswered: _, granted: _, stale: _, interrupted: _, source } = fault;
         match kind {
             FaultKind::Unreachable | FaultKind::Refusing => {
                 Error::Unavailable { action, name, server, tried, detail, source }
@@ -152,6 +162,13 @@ impl Engine {
             }
             FaultKind::Incompatible => Error::Incompatible { action, name, server, detail },
         }
+    }
+
+    /// A grant that was given up because too few replicas acknowledged it.
+    pub(crate) fn not_replicated(&self, name: &str, acknowledged: u32, waited: Duration) -> Error {
+        let wanted = self.config.replication.map_or(0, |replication| replication.wanted);
+        let (name, server) = (name.to_owned(), self.transport.server().to_owned());
+        Error::NotReplicated { name, server, wanted, acknowledged, waited }
     }
 
     pub(crate) fn closed_error(&self, action: &'static str, name: &str) -> Error {

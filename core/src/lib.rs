@@ -34,6 +34,7 @@
 //! | look, and step in | [`Client::inspect`], [`Client::force_release`], [`Client::stats`] |
 //! | test without a server | `memory://`, [`ManualClock`] |
 //! | fork | [`after_fork`] |
+//! | write a binding | [`LeaseHandle`], [`log_to`], [`ClientBuilder::holder_function`] |
 
 #![forbid(unsafe_code)]
 
@@ -57,10 +58,10 @@ mod waiting;
 pub use client::{Client, ClientBuilder, LockInfo};
 pub use clock::ManualClock;
 pub use error::{Error, LostInfo, LostReason, Result, Source};
-pub use events::{Histogram, HotName, LongestHold, Stats};
+pub use events::{Histogram, HotName, LogLevel, LogRecord, LongestHold, Stats, log_to};
 pub use fork::after_fork;
 pub use holds::{new_holder, thread_holder};
-pub use lock::{Guard, Lease, LeaseRequest, Lock, LockRequest, Progress, Released};
+pub use lock::{Guard, HandleRequest, Lease, LeaseHandle, LeaseRequest, Lock, LockRequest, Progress, Released};
 pub use options::LockOptions;
 pub use token::Token;
 pub use waiting::CancelToken;

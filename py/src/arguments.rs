@@ -56,14 +56,14 @@ fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
 }
 
 fn not_seconds(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
-    let found = value.get_type();
+    let found = kind(value);
     PyTypeError::new_err(format!("{name} must be seconds, as float or int, or a datetime.timedelta, not {found}"))
 }
 
 /// The count option `option`, within its bounds.
 pub(crate) fn count(option: &CountOption, value: &Bound<'_, PyAny>) -> PyResult<u32> {
     if value.is_instance_of::<PyBool>() || !value.is_instance_of::<PyInt>() {
-        return Err(PyTypeError::new_err(format!("{} must be an int, not {}", option.name, value.get_type())));
+        return Err(PyTypeError::new_err(format!("{} must be an int, not {}", option.name, kind(value))));
     }
     let refuse = |_| {
         let expected = format!("from {} to {}", option.min, option.max);
@@ -76,7 +76,7 @@ pub(crate) fn count(option: &CountOption, value: &Bound<'_, PyAny>) -> PyResult<
 /// A text that can be sent; one with lone surrogates cannot.
 pub(crate) fn text(name: &'static str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     let Ok(value) = value.cast::<PyString>() else {
-        return Err(PyTypeError::new_err(format!("{name} must be a str, not {}", value.get_type())));
+        return Err(PyTypeError::new_err(format!("{name} must be a str, not {}", kind(value))));
     };
     value.to_str().map(str::to_owned).map_err(|_| {
         errors::config(value.py(), name, "<text with lone surrogates>", "text that can be encoded as UTF-8")
@@ -86,7 +86,7 @@ pub(crate) fn text(name: &'static str, value: &Bound<'_, PyAny>) -> PyResult<Str
 /// A flag; anything but a `bool` is refused, so that a time is not taken for one.
 pub(crate) fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let Ok(value) = value.cast::<PyBool>() else {
-        return Err(PyTypeError::new_err(format!("{name} must be a bool, not {}", value.get_type())));
+        return Err(PyTypeError::new_err(format!("{name} must be a bool, not {}", kind(value))));
     };
     Ok(value.is_true())
 }
@@ -94,4 +94,9 @@ pub(crate) fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// A name in `repr`, with what would break a line escaped.
 pub(crate) fn shown(name: &str) -> String {
     format!("{name:?}")
+}
+
+/// The name of its type, for errors.
+pub(crate) fn kind(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
 }

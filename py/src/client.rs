@@ -1,12 +1,14 @@
 //! Clients, and what locks are made with.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use redlatch::options::{
-    CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, MAX_HOLD, POOL_SIZE, RENEWAL_THREADS, TTL, TURN, UNAVAILABLE_AFTER,
+    CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, MAX_HOLD, MIN_REPLICAS, POOL_SIZE, RENEWAL_THREADS, REPLICA_TIMEOUT,
+    TTL, TURN, UNAVAILABLE_AFTER,
 };
 use redlatch::{LockOptions, Result};
 
@@ -18,11 +20,25 @@ use crate::lock::Lock;
 use crate::{arguments, errors, holders, statistics};
 
 /// A client that Python objects share. The last of them does not wait for its end: it may go in a garbage collection.
-pub(crate) struct Shared(Option<redlatch::Client>);
+pub(crate) struct Shared {
+    client: Option<redlatch::Client>,
+    /// It has asked for a lock, and may have threads since.
+    used: AtomicBool,
+}
 
 impl Shared {
+    fn new(client: redlatch::Client) -> Shared {
+        Shared { client: Some(client), used: AtomicBool::new(false) }
+    }
+
+    /// The client, to ask for a lock.
+    pub(crate) fn used(&self) -> &redlatch::Client {
+        self.used.store(true, Ordering::Relaxed);
+        self.client()
+    }
+
     pub(crate) fn client(&self) -> &redlatch::Client {
-        match &self.0 {
+        match &self.client {
             Some(client) => client,
             None => unreachable!("only drop takes the client"),
         }
@@ -31,8 +47,11 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Joins the client's threads, which may be waiting for a server. Without a thread for that it happens here.
-        let client = self.0.take();
+        let Some(client) = self.client.take() else { return };
+        if !*self.used.get_mut() || client.is_closed() {
+            return;
+        }
+        // Its end joins threads, which may be waiting for a server. Where none can be started, it ends here.
         let named = std::thread::Builder::new().name("redlatch-close".to_owned());
         let _ = named.spawn(move || drop(client));
     }
@@ -63,7 +82,7 @@ impl Settings {
         if let Some(on_lost) = &on_lost
             && !on_lost.is_callable()
         {
-            let text = format!("on_lost must be callable, not {}", on_lost.get_type());
+            let text = format!("on_lost must be callable, not {}", arguments::kind(on_lost));
             return Err(pyo3::exceptions::PyTypeError::new_err(text));
         }
         Ok(Settings { options, wait, on_lost: on_lost.map(Bound::unbind) })
@@ -114,7 +133,6 @@ impl NativeClient {
         tls_key: Option<&Bound<'_, PyAny>>,
         manual_clock: Option<&ManualClock>,
     ) -> PyResult<NativeClient> {
-        let _ = (min_replicas, replica_timeout, tls_ca, tls_cert, tls_key);
         let mut builder = redlatch::Client::builder(&arguments::text("url", url)?)
             .key_prefix(&arguments::text("key_prefix", key_prefix)?)
             .pool_size(arguments::count(&POOL_SIZE, pool_size)?)
@@ -124,15 +142,26 @@ impl NativeClient {
             .unavailable_after(arguments::span(&UNAVAILABLE_AFTER, unavailable_after)?)
             .turn(arguments::span(&TURN, turn)?)
             .fence_retention(arguments::span(&FENCE_RETENTION, fence_retention)?)
+            .min_replicas(arguments::count(&MIN_REPLICAS, min_replicas)?)
+            .replica_timeout(arguments::span(&REPLICA_TIMEOUT, replica_timeout)?)
             .holder_function(holders::current, holders::name);
         if let Some(label) = label {
             builder = builder.label(&arguments::text("label", label)?);
+        }
+        if let Some(file) = tls_ca {
+            builder = builder.tls_ca(arguments::text("tls_ca", file)?);
+        }
+        if let Some(file) = tls_cert {
+            builder = builder.tls_cert(arguments::text("tls_cert", file)?);
+        }
+        if let Some(file) = tls_key {
+            builder = builder.tls_key(arguments::text("tls_key", file)?);
         }
         if let Some(clock) = manual_clock {
             builder = builder.manual_clock(&clock.clock);
         }
         let client = builder.build().map_err(|error| errors::raise(py, error))?;
-        Ok(NativeClient { shared: Arc::new(Shared(Some(client))) })
+        Ok(NativeClient { shared: Arc::new(Shared::new(client)) })
     }
 
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -162,7 +191,7 @@ impl NativeClient {
         on_lost: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Lease> {
         let settings = Settings::new(ttl, auto_renew, max_hold, wait, on_lost)?;
-        Lease::new(name.py(), self.shared.clone(), arguments::text("name", name)?, settings)
+        Lease::new(name.py(), self.shared.clone(), &arguments::text("name", name)?, settings)
     }
 
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -179,7 +208,7 @@ impl NativeClient {
     ) -> PyResult<Lease> {
         let settings = Settings::new(ttl, auto_renew, max_hold, wait, on_lost)?;
         let token = arguments::text("token", token)?;
-        Lease::adopt(name.py(), self.shared.clone(), arguments::text("name", name)?, &token, settings)
+        Lease::adopt(name.py(), self.shared.clone(), &arguments::text("name", name)?, &token, settings)
     }
 
     #[allow(clippy::type_complexity, reason = "the fields of LockInfo")]
@@ -219,8 +248,10 @@ impl NativeClient {
     }
 
     fn __repr__(&self) -> String {
-        // The core's Debug shows server, prefix and state, and no credentials.
-        format!("{:?}", self.shared.client()).replacen("Client {", "NativeClient {", 1)
+        let client = self.shared.client();
+        let closed = if client.is_closed() { "True" } else { "False" };
+        let (server, key_prefix) = (client.server(), arguments::shown(client.key_prefix()));
+        format!("<redlatch.Client server={server} key_prefix={key_prefix} closed={closed}>")
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
         Error::Unavailable { .. } => "UnavailableError",
         Error::Authentication { .. } => "AuthenticationError",
         Error::Permission { .. } => "PermissionDeniedError",
+        Error::NotReplicated { .. } => "NotReplicatedError",
         Error::KeyType { .. } => "KeyTypeError",
         Error::Incompatible { .. } => "IncompatibleError",
         Error::Cancelled { .. } => "CancelledError",
@@ -49,9 +50,17 @@ pub(crate) fn not_held(py: Python<'_>, name: &str, detail: &str) -> PyErr {
     raise(py, Error::NotHeld { name: name.to_owned(), caller, detail: detail.to_owned() })
 }
 
-/// The exception of class `kind`, one without details.
-pub(crate) fn plain(py: Python<'_>, kind: &str, text: &str, name: &str) -> PyErr {
-    make(py, kind, text, Some(name), &PyDict::new(py))
+/// An `AcquireTimeout`.
+pub(crate) fn timed_out(py: Python<'_>, text: &str, name: &str) -> PyErr {
+    make(py, "AcquireTimeout", text, Some(name), &PyDict::new(py))
+}
+
+/// Whether it is a `NotHeldError`.
+pub(crate) fn is_not_held(py: Python<'_>, error: &PyErr) -> bool {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    CLASS
+        .import(py, "redlatch._errors", "NotHeldError")
+        .is_ok_and(|class: &Bound<'_, PyAny>| error.matches(py, class).unwrap_or(false))
 }
 
 /// For a call that would block an event loop.

@@ -31,8 +31,8 @@ use pyo3::prelude::*;
 mod _native {
     use pyo3::prelude::*;
     use redlatch::options::{
-        CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, KEY_PREFIX, POOL_SIZE, RENEWAL_THREADS, TTL, TURN,
-        UNAVAILABLE_AFTER,
+        CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, KEY_PREFIX, MIN_REPLICAS, POOL_SIZE, RENEWAL_THREADS,
+        REPLICA_TIMEOUT, TTL, TURN, UNAVAILABLE_AFTER,
     };
 
     #[pymodule_export]
@@ -55,12 +55,10 @@ mod _native {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("DEFAULT_URL", "redis://127.0.0.1:6379/0")?;
         module.add("KEY_PREFIX", KEY_PREFIX)?;
-        module.add("MIN_REPLICAS", 0)?;
-        module.add("REPLICA_TIMEOUT", 0.1)?;
-        for count in [POOL_SIZE, RENEWAL_THREADS] {
+        for count in [POOL_SIZE, RENEWAL_THREADS, MIN_REPLICAS] {
             module.add(count.name.to_uppercase(), count.default)?;
         }
-        for span in [CONNECT_TIMEOUT, IO_TIMEOUT, UNAVAILABLE_AFTER, TURN, FENCE_RETENTION, TTL] {
+        for span in [CONNECT_TIMEOUT, IO_TIMEOUT, UNAVAILABLE_AFTER, TURN, FENCE_RETENTION, REPLICA_TIMEOUT, TTL] {
             module.add(span.name.to_uppercase(), span.default.map(|value| value.as_secs_f64()))?;
         }
         Ok(())

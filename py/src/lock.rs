@@ -12,7 +12,7 @@ use crate::cancel::CancelToken;
 use crate::client::{Settings, Shared, with_callback};
 use crate::dispatch::call;
 use crate::holders;
-use crate::waiting::{Ask, drive};
+use crate::waiting::{Ask, LockAsk, drive};
 use crate::{arguments, errors, waiting};
 
 /// A lock by name, re-entrant like ``threading.RLock``, for all processes that use the same server.
@@ -50,16 +50,17 @@ impl Lock {
                 }
             };
         }
+        let client = self.shared.used();
         // A grant of its own options where there is a callback: it, and not this object, keeps the callback alive.
         let request = match self.on_lost.lock().as_ref().map(|on_lost| on_lost.clone_ref(py)) {
             None => self.lock.begin(ask.wait, ask.cancel.as_ref()),
             Some(on_lost) => {
                 let options = with_callback(&self.options, on_lost);
-                let lock = self.shared.client().lock_with(self.lock.name(), options);
+                let lock = client.lock_with(self.lock.name(), options);
                 lock.map_err(|error| errors::raise(py, error))?.begin(ask.wait, ask.cancel.as_ref())
             }
         };
-        let granted = drive(py, request, |()| drop(self.lock.release()))?.is_some();
+        let granted = drive(py, LockAsk { lock: &self.lock, request })?;
         if granted {
             running.holds(&self.shared);
         }

@@ -1,46 +1,18 @@
 //! The core's log as records of Python's `logging`, under the logger `redlatch`.
 
-use std::fmt::{self, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tracing::field::{Field, Visit};
-use tracing::span;
-use tracing::{Event, Level, Metadata, Subscriber};
+use redlatch::{LogLevel, LogRecord};
 
 use crate::dispatch;
 
-/// Sends the core's log to Python, for the whole process.
+/// Sends the core's log to Python, for the whole process. Which levels are wanted only Python knows, and may decide anew at
+/// any time; records are rare.
 pub(crate) fn install() {
-    // Fails when the module is imported a second time in one process, where the first one serves.
-    let _ = tracing::subscriber::set_global_default(Collector);
-}
-
-/// Takes in events; the core has no spans.
-struct Collector;
-
-impl Subscriber for Collector {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Which levels are wanted only Python knows, and may decide anew at any time; events are rare.
-        metadata.is_event() && metadata.target().starts_with("redlatch")
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        dispatch::post(dispatch::Event::Log(Record::new(event)));
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
+    // False when the module is imported a second time in one process, where the first one serves.
+    redlatch::log_to(|record| dispatch::post(dispatch::Event::Log(Record::new(record))));
 }
 
 /// One record, with its own time and thread: it may be written a little later, on another thread.
@@ -56,17 +28,14 @@ pub(crate) struct Record {
 
 impl Record {
     #[allow(clippy::disallowed_methods, reason = "records carry the wall clock's time, as all of Python's do")]
-    fn new(event: &Event<'_>) -> Record {
-        let metadata = event.metadata();
-        let mut text = Text::default();
-        event.record(&mut text);
+    fn new(record: LogRecord) -> Record {
         let thread = std::thread::current();
         Record {
-            logger: metadata.target().replace("::", "."),
-            level: python_level(*metadata.level()),
-            text: text.finish(),
-            file: metadata.file().unwrap_or("redlatch"),
-            line: metadata.line().unwrap_or(0),
+            logger: record.target.replace("::", "."),
+            level: python_level(record.level),
+            text: record.text,
+            file: record.file.unwrap_or("redlatch"),
+            line: record.line.unwrap_or(0),
             thread: thread.name().unwrap_or("").to_owned(),
             at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         }
@@ -98,38 +67,11 @@ impl Record {
     }
 }
 
-fn python_level(level: Level) -> u8 {
+fn python_level(level: LogLevel) -> u8 {
     match level {
-        Level::ERROR => 40,
-        Level::WARN => 30,
-        Level::INFO => 20,
-        Level::DEBUG | Level::TRACE => 10,
-    }
-}
-
-/// The message with its fields: `lease lost while held: lock="order:17" fence=12 reason="expired"`.
-#[derive(Default)]
-struct Text {
-    message: String,
-    fields: String,
-}
-
-impl Text {
-    fn finish(mut self) -> String {
-        if !self.fields.is_empty() {
-            self.message.push(':');
-            self.message.push_str(&self.fields);
-        }
-        self.message
-    }
-}
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing to a String cannot fail.
-        let _ = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, " {name}={value:?}"),
-        };
+        LogLevel::Error => 40,
+        LogLevel::Warn => 30,
+        LogLevel::Info => 20,
+        _ => 10,
     }
 }

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use redlatch::{Guard, Lease, LeaseRequest, LockRequest, Progress, Result};
+use redlatch::{HandleRequest, LockRequest, Progress, Result};
 
 use crate::arguments;
 use crate::cancel::CancelToken;
@@ -61,29 +61,44 @@ impl Ask {
 
 /// An acquire of either kind.
 pub(crate) trait Request: Send {
-    type Granted: Send;
+    /// One step, as of the core's requests; what is granted stays where it belongs.
+    fn advance(&mut self, block: Duration) -> Result<Progress<()>>;
 
-    fn advance(&mut self, block: Duration) -> Result<Progress<Self::Granted>>;
+    /// Releases what was granted.
+    fn give_back(self);
 }
 
-impl Request for LockRequest {
-    /// The hold stays with the holder; a guard could not leave this thread's detached part.
-    type Granted = ();
+/// An acquire of a lock: the hold stays with the holder, because a guard cannot leave the detached part of its thread.
+pub(crate) struct LockAsk<'a> {
+    pub(crate) lock: &'a redlatch::Lock,
+    pub(crate) request: LockRequest,
+}
 
+impl Request for LockAsk<'_> {
     fn advance(&mut self, block: Duration) -> Result<Progress<()>> {
-        Ok(match LockRequest::advance(self, block)? {
-            Progress::Granted(guard) => Progress::Granted(Guard::forget(guard)),
+        Ok(match self.request.advance(block)? {
+            Progress::Granted(guard) => {
+                guard.forget();
+                Progress::Granted(())
+            }
             Progress::Busy => Progress::Busy,
             Progress::Waiting(left) => Progress::Waiting(left),
         })
     }
+
+    fn give_back(self) {
+        // Nothing has been done under it: how its release went concerns nobody.
+        let _ = self.lock.release();
+    }
 }
 
-impl Request for LeaseRequest {
-    type Granted = Lease;
+impl Request for HandleRequest<'_> {
+    fn advance(&mut self, block: Duration) -> Result<Progress<()>> {
+        HandleRequest::advance(self, block)
+    }
 
-    fn advance(&mut self, block: Duration) -> Result<Progress<Lease>> {
-        LeaseRequest::advance(self, block)
+    fn give_back(self) {
+        HandleRequest::give_back(self);
     }
 }
 
@@ -97,30 +112,26 @@ enum Manner<'py> {
     Hub(Bound<'py, PyAny>),
 }
 
-/// Asks and waits until the verdict; `None`: someone else has the lock.
+/// Asks and waits until the verdict; false: someone else has the lock.
 ///
 /// Handles signals on the main thread. When one raises, whatever was granted meanwhile is given back, or the place in the
 /// queue is given up, before this fails with what it raised.
-pub(crate) fn drive<R: Request>(
-    py: Python<'_>,
-    mut request: R,
-    give_back: impl FnOnce(R::Granted) + Send,
-) -> PyResult<Option<R::Granted>> {
+pub(crate) fn drive<R: Request>(py: Python<'_>, mut request: R) -> PyResult<bool> {
     let mut manner = None;
     let mut block = Duration::ZERO;
     loop {
         let (progress, said) = call(py, || request.advance(block));
         let left = match progress {
-            Ok(Progress::Granted(granted)) => {
+            Ok(Progress::Granted(())) => {
                 return match said.and_then(|()| py.check_signals()) {
-                    Ok(()) => Ok(Some(granted)),
+                    Ok(()) => Ok(true),
                     Err(interruption) => {
-                        let _ = call(py, || give_back(granted));
+                        let _ = call(py, || request.give_back());
                         Err(interruption)
                     }
                 };
             }
-            Ok(Progress::Busy) => return said.and_then(|()| py.check_signals()).map(|()| None),
+            Ok(Progress::Busy) => return said.and_then(|()| py.check_signals()).map(|()| false),
             Ok(Progress::Waiting(left)) => left,
             Err(error) => return Err(said.err().unwrap_or_else(|| errors::raise(py, error))),
         };
@@ -170,7 +181,7 @@ impl Manner<'_> {
 pub(crate) fn timed_out(py: Python<'_>, name: &str, wait: Option<Duration>) -> PyErr {
     let waited = wait.unwrap_or_default();
     let text = format!("lock {name:?} was not acquired within {waited:?}: someone else has it");
-    errors::plain(py, "AcquireTimeout", &text, name)
+    errors::timed_out(py, &text, name)
 }
 
 /// The end of a `with` block: an exception of its body wins over what the release came to, which becomes a note of it.

@@ -165,11 +165,13 @@ impl Client {
     /// Takes over the lease that `token` proves, from [`Lease::into_token`] of this or another process: it becomes
     /// a new lease with a new token and a new, larger fence. `None` when the lock is not held by that token any more.
     ///
-    /// Blocks for one round trip, and while the server does not answer for `connect_timeout` + `io_timeout` at most.
+    /// Blocks for one round trip, and while the server does not answer for `connect_timeout` + `io_timeout` at most;
+    /// longer with [`min_replicas`](ClientBuilder::min_replicas), as [`Lock::try_acquire`].
     ///
     /// # Errors
     /// As [`Lock::try_acquire`]; after [`Unavailable`](Error::Unavailable) the lock may have been taken over and then
-    /// released again. [`Config`](Error::Config) for a refused name, option or token.
+    /// released again; after [`NotReplicated`](Error::NotReplicated) it was.
+    /// [`Config`](Error::Config) for a refused name, option or token.
     pub fn adopt(&self, name: &str, token: &str, options: LockOptions) -> Result<Option<Lease>> {
         let from = Token::handed_over(token)?;
         let spec = self.spec(name, options)?;
@@ -233,6 +235,21 @@ impl Client {
         Ok(taken)
     }
 
+    /// The server of the URL, without credentials.
+    pub fn server(&self) -> &str {
+        self.inner.engine().transport.server()
+    }
+
+    /// What stands before every name to make its key.
+    pub fn key_prefix(&self) -> &str {
+        &self.inner.key_prefix
+    }
+
+    /// Whether [`close`](Client::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.inner.engine().is_closed()
+    }
+
     /// Counters, timings and gauges of this client. Asks no server; briefly locks what it reads.
     pub fn stats(&self) -> Stats {
         self.inner.engine().stats()
@@ -245,6 +262,10 @@ impl Client {
     /// Blocks for 2 × `io_timeout` at most, and for a callback that runs. Calling it again does nothing.
     pub fn close(&self) {
         self.inner.engine_for_io().close();
+    }
+
+    pub(crate) fn not_held(&self, name: &str, detail: &str) -> Error {
+        self.inner.engine().not_held(name, detail)
     }
 
     fn spec(&self, name: &str, options: LockOptions) -> Result<Arc<LockSpec>> {

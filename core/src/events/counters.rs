@@ -18,6 +18,7 @@ pub(crate) enum Count {
     Busy,
     TimedOut,
     Unavailable,
+    NotReplicated,
     AcquireFailed,
     Cancelled,
     PollWakeups,

@@ -21,6 +21,8 @@ pub struct Stats {
     pub timed_out: u64,
     /// Acquires that ended without a usable answer from the server.
     pub unavailable: u64,
+    /// Acquires that were granted and given up, because too few replicas acknowledged them.
+    pub not_replicated: u64,
     /// Acquires that ended with another error: credentials, permission, foreign data, closed.
     pub acquire_failed: u64,
     /// Waits that were called off by their cancel token.
@@ -117,6 +119,7 @@ impl Stats {
             busy: counters.get(Count::Busy),
             timed_out: counters.get(Count::TimedOut),
             unavailable: counters.get(Count::Unavailable),
+            not_replicated: counters.get(Count::NotReplicated),
             acquire_failed: counters.get(Count::AcquireFailed),
             cancelled: counters.get(Count::Cancelled),
             push_wakeups: counters.get(Count::PushWakeups),
@@ -157,6 +160,7 @@ impl Stats {
             busy,
             timed_out,
             unavailable,
+            not_replicated,
             acquire_failed,
             cancelled,
             push_wakeups,
@@ -192,6 +196,7 @@ impl Stats {
             ("busy", *busy),
             ("timed_out", *timed_out),
             ("unavailable", *unavailable),
+            ("not_replicated", *not_replicated),
             ("acquire_failed", *acquire_failed),
             ("cancelled", *cancelled),
             ("push_wakeups", *push_wakeups),

@@ -37,7 +37,7 @@ pub(crate) enum Stage {
 
 /// Asks for the lock until the verdict. `None`: someone else has it.
 ///
-/// Blocks as `patience` says; a try for `connect_timeout` + `io_timeout` at most.
+/// Blocks as `patience` says; a try for the limit of one answer at most.
 pub(crate) fn acquire(
     engine: &Arc<Engine>,
     spec: &Arc<LockSpec>,
@@ -152,6 +152,7 @@ impl Acquiring {
                         ttl: spec.options.ttl,
                         fence_retention: engine.config.fence_retention,
                         ask,
+                        replication: engine.config.replication,
                     };
                     request.last_sent = Some(clock.now());
                     let outcome = engine.transport.acquire(&acquire, by);
@@ -207,6 +208,10 @@ impl Acquiring {
         let Verdict::Granted { fence, sent } = verdict else {
             request.give_up(engine, spec);
             return match verdict {
+                Verdict::NotReplicated { acknowledged, waited } => {
+                    counters.one(Count::NotReplicated);
+                    Err(engine.not_replicated(name, acknowledged, waited))
+                }
                 Verdict::Granted { .. } | Verdict::Abandoned | Verdict::Busy => {
                     counters.one(Count::Busy);
                     Ok(Stage::Busy)
@@ -284,7 +289,7 @@ impl Request {
         let timing = Timing {
             ttl: spec.options.ttl,
             turn: engine.config.turn,
-            answer: engine.config.connect_timeout + engine.config.io_timeout,
+            answer: engine.config.answer_limit(),
             unavailable_after: engine.config.unavailable_after,
         };
         let waiter = Waiter::new(patience, timing, engine.config.clock.now());
@@ -307,10 +312,10 @@ impl Request {
         engine.inbox.name()
     }
 
-    /// Leaves nothing behind: no place in the queue, and no copy of an unanswered acquire that could be granted.
+    /// Leaves nothing behind: no place in the queue, no key, and no copy of an unanswered acquire that could be granted.
     fn give_up(&mut self, engine: &Engine, spec: &Arc<LockSpec>) {
-        let (queued, unanswered) = (self.waiter.place().is_some(), self.waiter.is_unanswered());
-        if queued || unanswered {
+        if self.waiter.must_release() {
+            let unanswered = self.waiter.is_unanswered();
             let now = engine.config.clock.now();
             let ttl = spec.options.ttl;
             let request = Release {

@@ -124,7 +124,8 @@ impl Lease {
     /// [adopt](crate::Client::adopt) the lease until its ttl has passed. Renews it first, so that a full ttl is left.
     ///
     /// # Errors
-    /// As [`renew`](Lease::renew); the lease is then released, as when it is dropped.
+    /// As [`renew`](Lease::renew), and, where a clean token has to be fetched first, as
+    /// [`Lock::try_acquire`](crate::Lock::try_acquire); the lease is then released, as when it is dropped.
     pub fn into_token(mut self) -> Result<Token> {
         self.renew()?;
         if self.grant.acquire_unanswered {

@@ -3,6 +3,7 @@
 mod acquiring;
 mod guard;
 mod lease;
+mod lease_handle;
 mod releasing;
 mod renewing;
 mod stepping;
@@ -11,6 +12,7 @@ mod thread_lock;
 pub(crate) use acquiring::{Acquiring, Wanted, acquire as acquire_grant};
 pub use guard::Guard;
 pub use lease::Lease;
+pub use lease_handle::{HandleRequest, LeaseHandle};
 pub use releasing::Released;
 pub use stepping::{LeaseRequest, LockRequest, Progress};
 pub use thread_lock::Lock;

@@ -44,7 +44,7 @@ impl Lock {
     /// # Errors
     /// [`Lost`](Error::Lost) when this thread had the lock and its lease was lost: release every guard of it first.
     /// [`Unavailable`](Error::Unavailable), [`Authentication`](Error::Authentication), [`Permission`](Error::Permission),
-    /// [`KeyType`](Error::KeyType), [`Incompatible`](Error::Incompatible) from the server; [`Closed`](Error::Closed).
+    /// [`NotReplicated`](Error::NotReplicated), [`KeyType`](Error::KeyType), [`Incompatible`](Error::Incompatible) from the server; [`Closed`](Error::Closed).
     pub fn acquire(&self) -> Result<Guard> {
         loop {
             // A wait without limit ends with a grant or an error.
@@ -56,7 +56,8 @@ impl Lock {
 
     /// Asks once: `None` when someone else has the lock.
     ///
-    /// Blocks for one round trip; while the server does not answer, for `connect_timeout` + `io_timeout` at most.
+    /// Blocks for one round trip; while the server does not answer, for `connect_timeout` + `io_timeout` at most. With
+    /// [`min_replicas`](crate::ClientBuilder::min_replicas) it may take `replica_timeout` + 100 ms longer.
     ///
     /// # Errors
     /// As [`acquire`](Lock::acquire).

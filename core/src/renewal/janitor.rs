@@ -189,17 +189,17 @@ impl Janitor {
             Some((fence, Abandoned::Holder)) => tracing::warn!(
                 lock = name,
                 fence,
-                "a thread ended without releasing a lock it held; it is released in the background"
+                "a holder ended without releasing its lock: it is released in the background"
             ),
             Some((fence, Abandoned::Lease)) => tracing::warn!(
                 lock = name,
                 fence,
-                "a lease was dropped without being released; it is released in the background"
+                "a lease was dropped without being released: it is released in the background"
             ),
             Some((fence, Abandoned::Client)) => tracing::warn!(
                 lock = name,
                 fence,
-                "a client was dropped while a lock of it was held; it is released in the background"
+                "a client was dropped while a lock of it was held: it is released in the background"
             ),
             None => {}
         }

@@ -36,7 +36,7 @@ impl Stage {
     }
 
     fn ask(&self, token: &Token, ask: Ask<'_>) -> Acquired {
-        let request = Acquire { key: &self.key, token, ttl: TTL, fence_retention: TTL, ask };
+        let request = Acquire { key: &self.key, token, ttl: TTL, fence_retention: TTL, ask, replication: None };
         self.server.acquire(&request, Moment::FAR).unwrap().reply
     }
 

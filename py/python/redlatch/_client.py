@@ -248,4 +248,4 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return repr(self._native).replace("NativeClient", "redlatch.Client", 1)
+        return repr(self._native)
