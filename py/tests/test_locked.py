@@ -328,6 +328,20 @@ def test_a_body_that_timed_out_for_a_lock_of_its_own_was_taken_for_busy(memory: 
     assert not memory.lock("outer").locked()
 
 
+def test_an_argument_that_timed_out_for_a_lock_of_its_own_was_taken_for_busy(memory: Client) -> None:
+    class Row:
+        @property
+        def id(self) -> int:
+            with memory.lock("rows", wait=0):
+                return 1
+
+    @memory.locked("row:{row.id}", on_busy="skip")
+    def use(row: Row) -> None: ...
+
+    with memory.lease("rows"), pytest.raises(AcquireTimeout, match="rows"):
+        use(Row())
+
+
 @pytest.mark.parametrize("on_busy", ["wait", None, 3])
 def test_an_unknown_on_busy_is_refused(memory: Client, on_busy: Any) -> None:
     with pytest.raises(ConfigError, match=r'on_busy = .*: "raise", "skip" or a callable'):

@@ -85,9 +85,10 @@ def runs_locked(
 
     @functools.wraps(function)
     def under_lock(*args: Any, **kwargs: Any) -> Any:
+        lock = make_lock(name_of(args, kwargs))
         entered = False
         try:
-            with make_lock(name_of(args, kwargs)) as lock:
+            with lock:
                 # Only what `with` raises before this line says busy: the body may time out for a lock of its own.
                 entered = True
                 reset = _running.set(lock)

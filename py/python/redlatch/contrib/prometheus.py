@@ -32,6 +32,7 @@ _COUNTERS = {
     "timed_out": "Waits that ended with the lock still busy.",
     "unavailable": "Acquires that ended without a usable answer from the server.",
     "acquire_failed": "Acquires that ended with another error: credentials, permission, foreign data, closed.",
+    "not_replicated": "Grants that were given back for want of acknowledging replicas.",
     "cancelled": "Waits that were called off by their cancel token.",
     "push_wakeups": "Requests that waiters sent because the server woke them.",
     "poll_wakeups": "Requests that waiters sent because it was time to ask again.",
