@@ -115,7 +115,7 @@ def test_python_redis_lock_and_redlatch_share_a_key(old: Any, theirs: Any, ours:
 def test_a_waiter_of_python_redis_lock_is_not_woken_by_redlatch(
     old: Any, theirs: Any, ours: redlatch.Client, name: str
 ) -> None:
-    waits = 2
+    waits = 4
     results: list[tuple[bool, float]] = []
     lock = old.Lock(theirs, name, expire=10)
 
