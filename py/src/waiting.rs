@@ -179,8 +179,11 @@ impl Manner<'_> {
 
 /// The error of `with` when the time to wait is over.
 pub(crate) fn timed_out(py: Python<'_>, name: &str, wait: Option<Duration>) -> PyErr {
-    let waited = wait.unwrap_or_default();
-    let text = format!("lock {name:?} was not acquired within {waited:?}: someone else has it");
+    let waited = match wait {
+        Some(wait) if !wait.is_zero() => format!("was not acquired within {wait:?}"),
+        _ => "was not acquired".to_owned(),
+    };
+    let text = format!("lock {name:?} {waited}: someone else has it");
     errors::timed_out(py, &text, name)
 }
 
