@@ -1,8 +1,8 @@
 """One correct distributed lock on Redis and Valkey.
 
-A lease is not a proof: a process that stalls longer than its ttl comes back believing in a lock that has another holder.
-Call ``check()`` before every step that must not happen twice, and let the protected resource refuse a lower ``fence`` than
-it has seen.
+A lease is not a proof: a process that stalls longer than its ttl comes back believing in a lock that has another
+holder. Call ``check()`` before every step that must not happen twice, and let the protected resource refuse a lower
+``fence`` than it has seen.
 
     import redlatch
 

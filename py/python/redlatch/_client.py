@@ -22,8 +22,8 @@ class Client:
     """A way to one Redis or Valkey server, shared by all threads of a process and by its forked children.
 
     Making one opens nothing and starts no thread: connections and threads begin with the first lock, and end with
-    ``close()``, the end of the ``with`` block, or the last reference. A forked child may go on using it: it holds nothing
-    of what its parent held, and gets connections and threads of its own.
+    ``close()``, the end of the ``with`` block, or the last reference. A forked child may go on using it: it holds
+    nothing of what its parent held, and gets connections and threads of its own.
     """
 
     __slots__ = ("__weakref__", "_native")
@@ -59,10 +59,10 @@ class Client:
         ``label``: a word that shows in tokens and in ``inspect``; 1 to 64 of ``A-Z a-z 0-9 . _ - /``.
         ``turn``: how long a released lock stays reserved for the first waiter; 500 ms to 10 s.
         ``fence_retention``: how long the server keeps a lock's last fence after a grant; 1 s to 30 days.
-        ``min_replicas``: replicas that must acknowledge a grant within ``replica_timeout`` (10 ms to 60 s), or it is given
-        back and ``NotReplicatedError`` raised; 0 asks none.
-        ``tls_ca``, ``tls_cert``, ``tls_key``: PEM files for ``rediss://``: whom to trust instead of the system's store, and
-        this client's certificate and key.
+        ``min_replicas``: replicas that must acknowledge a grant within ``replica_timeout`` (10 ms to 60 s), or it is
+        given back and ``NotReplicatedError`` raised; 0 asks none.
+        ``tls_ca``, ``tls_cert``, ``tls_key``: PEM files for ``rediss://``: whom to trust instead of the system's store,
+        and this client's certificate and key.
         """
         self._native = self._open(
             url,
@@ -98,11 +98,11 @@ class Client:
     ) -> Lock:
         """The lock ``name``, of 1 to 1024 bytes of UTF-8. Asks no server.
 
-        ``ttl``: how long the lease lives without renewal, so how long others wait after a crash of its holder; 100 ms to
-        24 h. ``auto_renew``: whether the background renews it, every third of the ttl. ``max_hold``: longest time that the
-        lease is kept, whatever its holder does. ``wait``: longest time that ``with`` waits; ``None``: as long as someone
-        else has it. ``on_lost``: called once when a lease is lost, with a ``LostInfo``, on a thread of redlatch; what it
-        raises is logged.
+        ``ttl``: how long the lease lives without renewal, so how long others wait after a crash of its holder; 100 ms
+        to 24 h. ``auto_renew``: whether the background renews it, every third of the ttl. ``max_hold``: longest time
+        that the lease is kept, whatever its holder does. ``wait``: longest time that ``with`` waits; ``None``: as
+        long as someone else has it. ``on_lost``: called once when a lease is lost, with a ``LostInfo``, on a thread
+        of redlatch; what it raises is logged.
         """
         return self._native.lock(name, ttl, auto_renew, max_hold, wait, on_lost)
 
@@ -132,8 +132,8 @@ class Client:
     ) -> Lease:
         """Takes over the lease that ``token`` proves, from ``Lease.into_token`` of this or another process.
 
-        It becomes a new lease with a new token and a new, larger fence. One round trip. Raises ``NotHeldError`` when the
-        lock is not held by that token any more, and as ``Lock.acquire``.
+        It becomes a new lease with a new token and a new, larger fence. One round trip. Raises ``NotHeldError`` when
+        the lock is not held by that token any more, and as ``Lock.acquire``.
         """
         return self._native.adopt(name, token, ttl, auto_renew, max_hold, wait, on_lost)
 
