@@ -9,7 +9,8 @@
 //! | threads | threads and losses of a process that holds 1,000 locks | the limits of the specification |
 //!
 //! The server runs on one core and everything else on another. What is compared takes turns in short blocks. The other
-//! locks are used with their defaults. Each limited value ends as a line `RATIO <name> <value> <limit> <ok|over>`, and the
+//! locks are used with their defaults, and with the time limits of redlatch's client: longer ones than by default, because
+//! a stall of the machine is no part of what is measured. Each limited value ends as a line `RATIO <name> <value> <limit> <ok|over>`, and the
 //! exit status is 1 when one is over.
 //!
 //! The interpreter is that of the variable `REDLATCH_PYTHON`, else that of an environment in `target/py`: one with the

@@ -113,7 +113,7 @@ class Player:
         self.threads_at_start = threads()
         self.url = url
         self.client = redlatch.Client(url, connect_timeout=PATIENCE, io_timeout=PATIENCE)
-        self.peers = redis.Redis.from_url(url)
+        self.peers = redis.Redis.from_url(url, socket_connect_timeout=PATIENCE, socket_timeout=PATIENCE)
         # So long that no renewal is due within the measurement.
         nested, rlock = self.client.lock(NESTED, ttl=3600), threading.RLock()
         self.outer: dict[str, Any] = {"library": nested, "rlock": rlock}
