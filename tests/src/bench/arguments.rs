@@ -65,3 +65,27 @@ impl Extent {
         if self.quick { quick } else { full }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Arguments, String> {
+        Arguments::parse("program", &["one", "two"], line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn sections_that_are_not_asked_for_are_left_out() {
+        let arguments = parse("--only two --quick").expect("understood");
+        assert!(!arguments.wants("one") && arguments.wants("two") && arguments.extent().is_quick());
+        assert!(parse("").is_ok_and(|all| all.wants("one") && all.wants("two") && !all.extent().is_quick()));
+    }
+
+    #[test]
+    fn a_section_that_does_not_exist_is_refused() {
+        for line in ["--only three", "--only", "--fast", "one"] {
+            let usage = parse(line).expect_err(line);
+            assert_eq!(usage, "usage: program [--quick] [--report-only] [--only one|two]");
+        }
+    }
+}

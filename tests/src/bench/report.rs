@@ -192,3 +192,29 @@ fn number(value: f64) -> String {
         _ => format!("{value:.5}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_itself_is_not_over_it() {
+        assert!(!Limit::AtMost(1.25).is_over(1.25) && Limit::AtMost(1.25).is_over(1.2501));
+        assert!(!Limit::AtLeast(1.8).is_over(1.8) && Limit::AtLeast(1.8).is_over(1.7999));
+        assert!(!Limit::Exactly(2.0).is_over(2.0) && Limit::Exactly(2.0).is_over(2.005));
+        assert!(!Limit::None.is_over(f64::INFINITY));
+    }
+
+    #[test]
+    fn what_could_not_be_measured_is_over_every_limit() {
+        for limit in [Limit::AtMost(1.0), Limit::AtLeast(1.0), Limit::Exactly(1.0)] {
+            assert!(limit.is_over(f64::NAN), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_four_digits_and_no_exponent() {
+        let shown = [12345.6, 345.67, 34.567, 3.4567, 0.034567, 6.0].map(number);
+        assert_eq!(shown, ["12346", "345.7", "34.57", "3.457", "0.03457", "6"]);
+    }
+}

@@ -71,3 +71,30 @@ pub fn mean_of_block(calls: u32, mut work: impl FnMut()) -> f64 {
 pub fn nanos(span: Duration) -> f64 {
     span.as_secs_f64() * 1e9
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_that_of_the_sorted_values() {
+        let Spread { low, median, high } = Spread::of(vec![5.0, 1.0, 4.0, 2.0, 3.0]);
+        assert_eq!([low, median, high], [2.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        // The machine was ten times slower in the second round, which hit both.
+        assert_eq!(Spread::of_ratios(&[2.0, 20.0, 2.0], &[1.0, 10.0, 1.0]).high, 2.0);
+    }
+
+    #[test]
+    fn each_subject_begins_as_often_as_the_others() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let took =
+            in_turns(Duration::ZERO, &mut [&mut || order.borrow_mut().push(0), &mut || order.borrow_mut().push(1)]);
+        assert_eq!(took.map(|values| values.len()), [20, 20]);
+        let order = order.into_inner();
+        assert_eq!(order[..6], [0, 1, 0, 1, 1, 0], "a round that does not count, and two that do");
+    }
+}
