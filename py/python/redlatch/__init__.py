@@ -36,7 +36,6 @@ from redlatch._errors import (
     RedlatchError,
     UnavailableError,
 )
-from redlatch._locked import current_lock
 from redlatch._native import CancelToken, Lease, Lock, __version__
 from redlatch._types import LockInfo, LostInfo, LostReason
 
@@ -62,7 +61,6 @@ __all__ = [
     "RedlatchError",
     "UnavailableError",
     "__version__",
-    "current_lock",
 ]
 
 if hasattr(os, "register_at_fork"):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any
 
 from redlatch import _native
-from redlatch._locked import CallWhenBusy, OnBusy, RaiseWhenBusy, SkipWhenBusy, busy_callable, runs_locked
+from redlatch._locked import Locked, OnBusy
 from redlatch._native import Lease, Lock
 from redlatch._types import LockInfo, LostInfo, Seconds
-
-T = TypeVar("T")
 
 OnLost = Callable[[LostInfo], object]
 """Gets a lost lease, on a thread of redlatch."""
@@ -64,7 +62,7 @@ class Client:
         ``tls_ca``, ``tls_cert``, ``tls_key``: PEM files for ``rediss://``: whom to trust instead of the system's store, and
         this client's certificate and key.
         """
-        self._native = self._open(
+        self._native = _native.NativeClient(
             url,
             key_prefix=key_prefix,
             pool_size=pool_size,
@@ -81,10 +79,6 @@ class Client:
             tls_cert=None if tls_cert is None else os.fspath(tls_cert),
             tls_key=None if tls_key is None else os.fspath(tls_key),
         )
-
-    def _open(self, url: str, **options: Any) -> _native.NativeClient:
-        """Where a client for tests puts in a clock of its own."""
-        return _native.NativeClient(url, **options)
 
     def lock(
         self,
@@ -137,45 +131,6 @@ class Client:
         """
         return self._native.adopt(name, token, ttl, auto_renew, max_hold, wait, on_lost)
 
-    @overload
-    def locked(
-        self,
-        template: str,
-        *,
-        ttl: Seconds = _native.TTL,
-        auto_renew: bool = True,
-        max_hold: Seconds | None = None,
-        wait: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        on_busy: Literal["raise"] = "raise",
-    ) -> RaiseWhenBusy: ...
-
-    @overload
-    def locked(
-        self,
-        template: str,
-        *,
-        ttl: Seconds = _native.TTL,
-        auto_renew: bool = True,
-        max_hold: Seconds | None = None,
-        wait: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        on_busy: Literal["skip"],
-    ) -> SkipWhenBusy: ...
-
-    @overload
-    def locked(
-        self,
-        template: str,
-        *,
-        ttl: Seconds = _native.TTL,
-        auto_renew: bool = True,
-        max_hold: Seconds | None = None,
-        wait: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        on_busy: Callable[..., T],
-    ) -> CallWhenBusy[T]: ...
-
     def locked(
         self,
         template: str,
@@ -186,31 +141,19 @@ class Client:
         wait: Seconds | None = None,
         on_lost: OnLost | None = None,
         on_busy: OnBusy = "raise",
-    ) -> Any:
+    ) -> Locked:
         """A decorator: the function runs under the lock whose name the template makes of its arguments.
 
-        ``@client.locked("order:{order_id}")``, ``"{order.id}"``, ``"{ids[0]}"``: fields name parameters of the
-        function, ``self`` among them, and defaults count. Inside, ``redlatch.current_lock()`` is the lock, to
-        ``check()`` or to read its ``fence``. Options as of ``lock``.
-
-        ``on_busy`` says what a call does when someone else still has the lock after ``wait``: ``"raise"``
-        ``AcquireTimeout``; ``"skip"`` the function and return ``None``; or call this callable with the function's
-        arguments and return what it returns. Without ``wait``, ``"raise"`` waits as long as someone else has the
-        lock, the others ask once.
-
-        Raised when the function is decorated: ``ConfigError`` for a template that does not fit its parameters and for a
-        refused option, ``TypeError`` for coroutine functions, generators and classes. A call raises ``ConfigError`` for
-        arguments that make no usable name, ``TypeError`` when the function returns a coroutine or a generator, which
-        would run without the lock, and as ``Lock.acquire`` and ``Lock.release``.
+        ``@client.locked("order:{order_id}")``, ``"{order.id}"``, ``"{ids[0]}"``: fields name parameters of the function,
+        and defaults count. A name that is no parameter, and a coroutine or generator function, are refused when the
+        function is decorated. ``on_busy`` says what a call does when ``wait`` is over: ``"raise"`` ``AcquireTimeout``,
+        ``"skip"`` the function and return ``None``, or call this callable with the function's arguments and return what it
+        returns.
         """
-        busy = busy_callable(on_busy)
-        wait = 0 if wait is None and busy is not None else wait
-
-        def make_lock(name: str) -> Lock:
-            return self.lock(name, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold, wait=wait, on_lost=on_lost)
-
-        make_lock("checks-the-options")
-        return lambda function: runs_locked(function, template, make_lock, busy)
+        options: dict[str, Any] = {
+            "ttl": ttl, "auto_renew": auto_renew, "max_hold": max_hold, "wait": wait, "on_lost": on_lost,
+        }  # fmt: skip
+        return Locked(self, template, options, on_busy)
 
     def inspect(self, name: str) -> LockInfo | None:
         """What the server knows of the lock ``name`` now; ``None`` when nobody has it. Within ``io_timeout``."""
@@ -248,4 +191,4 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return repr(self._native).replace("NativeClient", "redlatch.Client", 1)
+        return repr(self._native)
