@@ -80,6 +80,10 @@ impl Lock {
 
     fn release_as(&self, py: Python<'_>) -> PyResult<()> {
         holders::enter(py)?;
+        if self.lock.hold_count() > 1 {
+            // Counts down, as a nested acquire counts up: nothing that could block.
+            return self.lock.release().map(drop).map_err(|error| errors::raise(py, error));
+        }
         let (outcome, said) = call(py, || self.lock.release());
         // An unconfirmed release is in the log: the background goes on with it.
         outcome.map(drop).map_err(|error| errors::raise(py, error)).and(said)
