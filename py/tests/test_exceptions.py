@@ -28,7 +28,8 @@ def test_a_lost_error_travels_with_its_reason(client: redlatch.Client, server: S
     fence = lock.fence
     server.call("DEL", f"{prefix}a")
     assert eventually(lambda: lock.lost is not None)
-    assert lock.lost is redlatch.LostReason.TAKEN and lock.lost == "taken"
+    assert lock.lost is redlatch.LostReason.TAKEN
+    assert str(lock.lost) == lock.lost.value == "taken"
     with pytest.raises(redlatch.LostError) as caught:
         lock.release()
     error = pickle.loads(pickle.dumps(caught.value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +14,13 @@ from harness.servers import free_port
 
 @pytest.mark.parametrize("workers", ["sync", "gthread", "gevent"])
 @pytest.mark.parametrize("before", ["made", "used", "held"])
-def test_workers_of_a_preloaded_application_share_locks(
-    server: Server, prefix: str, workers: str, before: str
-) -> None:
+def test_workers_of_a_preloaded_application_share_locks(server: Server, prefix: str, workers: str, before: str) -> None:
     needs_framework("gunicorn", *(["gevent"] if workers == "gevent" else []))
     port = free_port()
     # The master of a gevent worker is not patched when it preloads.
     command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", "2", "--worker-class", workers]
-    command += ["--threads", "4", "--bind", f"127.0.0.1:{port}", "--chdir", "programs", "gunicorn_application:application"]
+    command += ["--threads", "4", "--bind", f"127.0.0.1:{port}", "--chdir", "programs"]
+    command += ["gunicorn_application:application"]
     env = {"REDIS_URL": server.url, "PREFIX": prefix, "BEFORE": before, "PYTHONWARNINGS": "ignore"}
     with Program(command, env) as gunicorn:
 
@@ -36,4 +36,6 @@ def test_workers_of_a_preloaded_application_share_locks(
         assert len(set(pids)) == 2 and str(gunicorn.pid) not in pids
         if before == "held":
             assert server.call("EXISTS", f"{prefix}of the master") == 1
+        gunicorn.signal(signal.SIGTERM)
+        assert gunicorn.finish(20) == 0, gunicorn.errors
     server.call("DEL", f"{prefix}count")

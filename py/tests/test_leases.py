@@ -27,7 +27,7 @@ def test_nobody_re_enters_a_lease(client: redlatch.Client) -> None:
     lease = client.lease("a")
     with lease as held:
         assert held is lease
-        with pytest.raises(redlatch.RedlatchError, match="'a'|\"a\""):
+        with pytest.raises(redlatch.RedlatchError, match="already|holds"):
             lease.acquire()
         assert not client.lease("a").acquire(blocking=False)
         assert not client.lock("a").acquire(blocking=False)

@@ -85,9 +85,9 @@ def test_an_option_of_another_type_is_named(option: str, value: Any) -> None:
 
 def test_options_stand_behind_their_names(client: redlatch.Client) -> None:
     with pytest.raises(TypeError):
-        client.lock("a", 5)  # type: ignore[misc]
+        client.lock("a", 5)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        redlatch.Client("memory://", "prefix:")  # type: ignore[misc]
+        redlatch.Client("memory://", "prefix:")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         client.lock("a", expire=5)  # type: ignore[call-arg]
 

@@ -35,9 +35,7 @@ def test_the_lock_of_redis_py_and_redlatch_held_one_lock_at_once(
         theirs.release()
 
 
-def test_set_nx_px_and_redlatch_held_one_lock_at_once(
-    client: redlatch.Client, plain: redis.Redis, prefix: str
-) -> None:
+def test_set_nx_px_and_redlatch_held_one_lock_at_once(client: redlatch.Client, plain: redis.Redis, prefix: str) -> None:
     ours, key, delete = client.lock("a"), f"{prefix}a", plain.register_script(COMPARE_AND_DELETE)
     for _ in range(1000):
         token = uuid.uuid4().hex

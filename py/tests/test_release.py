@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import threading
@@ -186,6 +187,6 @@ def test_a_thread_with_the_identity_of_an_ended_one_had_its_lock(
             thread.start()
             thread.join()
     assert len(seen) == 10_000 and all(good for _, good, _ in seen)
-    assert all(before[2] < after[2] for before, after in zip(seen, seen[1:], strict=False))
+    assert all(before[2] < after[2] for before, after in itertools.pairwise(seen))
     # The identities did repeat, or this would show nothing.
-    assert sum(before[0] == after[0] for before, after in zip(seen, seen[1:], strict=False)) > 1_000
+    assert sum(before[0] == after[0] for before, after in itertools.pairwise(seen)) > 1_000

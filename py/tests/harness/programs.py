@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -71,10 +72,9 @@ class Program:
         self._reader.join(10)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
-                try:
+                # It may have ended before it had read all of its input.
+                with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-                except BrokenPipeError:
-                    pass  # It ended before it had read all of its input.
 
     def __enter__(self) -> Program:
         return self
@@ -85,9 +85,7 @@ class Program:
         self.kill()
 
 
-def start_program(
-    name: str, *args: object, options: Sequence[str] = (), env: dict[str, str] | None = None
-) -> Program:
+def start_program(name: str, *args: object, options: Sequence[str] = (), env: dict[str, str] | None = None) -> Program:
     """Starts ``programs/<name>.py``, with options of the interpreter such as ``-W error``."""
     file = _TESTS / "programs" / f"{name}.py"
     return Program([sys.executable, *options, str(file), *map(str, args)], env)

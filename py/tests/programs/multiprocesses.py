@@ -1,4 +1,4 @@
-"""Processes of multiprocessing count to 100 in a key, each step under one lock. Arguments: URL, prefix, start method."""
+"""Processes count to 100 in a key, each step under one lock. Arguments: URL, prefix, start method of multiprocessing."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if __name__ == "__main__":
     if method == "fork":
         with client.lock("a"):
             pass
-    context = multiprocessing.get_context(method)
-    processes = [context.Process(target=count, args=(url, prefix)) for _ in range(4)]
+    multiprocessing.set_start_method(method)
+    processes = [multiprocessing.Process(target=count, args=(url, prefix)) for _ in range(4)]
     for process in processes:
         process.start()
     for process in processes:
