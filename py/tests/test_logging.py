@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 
 import pytest
@@ -65,7 +66,12 @@ def test_a_level_that_is_set_later_counts(
         assert len(caplog.records) == expected, caplog.text
 
 
-def test_a_handler_that_fails_did_harm(client: redlatch.Client, server: Server, prefix: str) -> None:
+def test_a_handler_that_fails_did_harm(
+    client: redlatch.Client, server: Server, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda failure: reported.append(failure.exc_value))
+
     class Failing(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             raise ZeroDivisionError("of the handler")
@@ -76,6 +82,8 @@ def test_a_handler_that_fails_did_harm(client: redlatch.Client, server: Server, 
         _lose(client, server, prefix)
         with client.lock("b", ttl=0.3):
             _lose(client, server, prefix)
+        assert eventually(lambda: len(reported) >= 2)
+        assert all(isinstance(failure, ZeroDivisionError) for failure in reported)
     finally:
         logging.getLogger("redlatch").removeHandler(handler)
 

@@ -26,8 +26,8 @@ with lock:
     pass
 for number in range(int(sys.argv[3])):
     place = 1
-    # Most within a cycle, where another process has the lock half of the time; some at once.
-    delay = random.choice((random.uniform(0.000_01, 0.001), random.uniform(0.000_01, 0.008)))
+    # Some at once, some while others have the lock, some in the body.
+    delay = random.uniform(0.000_01, random.choice((0.001, 0.008, 0.04)))
     try:
         signal.setitimer(signal.ITIMER_REAL, delay)
         with lock:

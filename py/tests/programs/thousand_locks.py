@@ -15,7 +15,14 @@ leases = [client.lease(f"a{number}", ttl=3, on_lost=print) for number in range(1
 for lease in leases:
     assert lease.acquire()
 # One waits as well: the thread that listens for all waiters runs.
-waiter = threading.Thread(target=lambda: client.lock("a0").acquire(timeout=5))
+
+
+def wait() -> None:
+    with client.lock("a0"):
+        pass
+
+
+waiter = threading.Thread(target=wait)
 waiter.start()
 end = time.monotonic() + 4
 most = 0

@@ -1,4 +1,4 @@
-"""Waits for a lock until SIGINT comes, and prints when it did; again for each line it reads.
+"""For each line it reads: waits for a lock until SIGINT comes, and prints when it did.
 
 Arguments: URL, prefix, how to wait.
 """
@@ -13,8 +13,6 @@ import redlatch
 
 client = redlatch.Client(sys.argv[1], key_prefix=sys.argv[2], io_timeout=5, unavailable_after=60)
 lock, lease = client.lock("a"), client.lease("a")
-# Before anything goes wrong, connections are open.
-assert client.lock("another").acquire()
 
 
 def enter() -> None:
@@ -28,7 +26,11 @@ waits: dict[str, Callable[[], object]] = {
     "timeout": lambda: lock.acquire(timeout=60),
     "lease": lease.acquire,
 }
-while True:
+# Connections are open before anything goes wrong.
+with client.lock("another"):
+    pass
+print("connected")
+for _ in sys.stdin:
     try:
         print("waiting")
         waits[sys.argv[3]]()
@@ -36,5 +38,3 @@ while True:
     except KeyboardInterrupt:
         print(time.monotonic())
     assert lock.hold_count == 0 and not lease.held
-    if not sys.stdin.readline():
-        break
