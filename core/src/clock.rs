@@ -324,6 +324,11 @@ pub(crate) struct MonitorGuard<'a, T> {
 impl<'a, T: Send + 'static> MonitorGuard<'a, T> {
     /// Sleeps until a notification or `until`; may wake early. Callers check their condition again.
     pub(crate) fn wait_until(self, until: Moment) -> MonitorGuard<'a, T> {
+        self.wait_within(until, None)
+    }
+
+    /// As [`wait_until`](MonitorGuard::wait_until); with `block`, for that long at most by the system's clock.
+    pub(crate) fn wait_within(self, until: Moment, block: Option<Duration>) -> MonitorGuard<'a, T> {
         let MonitorGuard { monitor, guard } = self;
         let now = monitor.clock.now();
         if now >= until {
@@ -331,7 +336,7 @@ impl<'a, T: Send + 'static> MonitorGuard<'a, T> {
         }
         let guard = match &monitor.clock {
             Clock::System => {
-                let span = until.since(now).min(SLICE);
+                let span = until.since(now).min(SLICE).min(block.unwrap_or(SLICE));
                 let waited = monitor.inner.condition.wait_timeout(guard, span);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
@@ -339,6 +344,9 @@ impl<'a, T: Send + 'static> MonitorGuard<'a, T> {
                 let id = manual.sleep_begins(monitor.address(), until, monitor.background);
                 let guard = if manual.moment() >= until {
                     guard
+                } else if let Some(block) = block {
+                    let waited = monitor.inner.condition.wait_timeout(guard, block);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
                 } else {
                     monitor.inner.condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
                 };

@@ -9,9 +9,10 @@ use crate::clock::{Clock, Moment};
 use crate::error::{Error, LostReason, Result};
 use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
 use crate::fork;
-use crate::holds::{HoldTable, ThreadEnd};
+use crate::holds::{self, HoldTable, Holders, ThreadEnd};
 use crate::lease::{Ended, Grant, LockSpec};
-use crate::renewal::{Janitor, Job, Keeper, KeeperOptions};
+use crate::protocol::{Replication, SERVER_TICK};
+use crate::renewal::{Abandoned, Janitor, Job, Keeper, KeeperOptions};
 use crate::token::Owner;
 use crate::transport::{Fault, FaultKind, Transport};
 use crate::waiting::{Inbox, WaiterRegistry};
@@ -26,9 +27,19 @@ pub(crate) struct EngineConfig {
     pub(crate) unavailable_after: Duration,
     pub(crate) fence_retention: Duration,
     pub(crate) turn: Duration,
+    pub(crate) replication: Option<Replication>,
     pub(crate) renewal_threads: u32,
     pub(crate) label: Option<String>,
     pub(crate) hashing: RandomState,
+    pub(crate) holders: Holders,
+}
+
+impl EngineConfig {
+    /// How long an acquire may take at most until it has an answer of any kind.
+    pub(crate) fn answer_limit(&self) -> Duration {
+        let replicas = self.replication.map_or(Duration::ZERO, |replication| replication.within + SERVER_TICK);
+        self.connect_timeout + self.io_timeout + replicas
+    }
 }
 
 /// Makes the way to the server; opens nothing.
@@ -119,11 +130,8 @@ impl Engine {
     }
 
     pub(crate) fn not_held(&self, name: &str, detail: impl Into<String>) -> Error {
-        let thread = std::thread::current();
-        let caller = match thread.name() {
-            Some(name) => format!("thread {name:?}"),
-            None => format!("thread {:?}", thread.id()),
-        };
+        let holders = &self.config.holders;
+        let caller = holders.name((holders.current)(), &std::thread::current());
         Error::NotHeld { name: name.to_owned(), caller, detail: detail.into() }
     }
 
@@ -142,7 +150,7 @@ impl Engine {
         tried: Duration,
     ) -> Error {
         let (name, server) = (name.to_owned(), self.transport.server().to_owned());
-        let Fault { kind, detail, unanswered: _, stale: _, source } = fault;
+        let Fault { kind, detail, unanswered: _, granted: _, stale: _, interrupted: _, source } = fault;
         match kind {
             FaultKind::Unreachable | FaultKind::Refusing => {
                 Error::Unavailable { action, name, server, tried, detail, source }
@@ -154,6 +162,13 @@ impl Engine {
             }
             FaultKind::Incompatible => Error::Incompatible { action, name, server, detail },
         }
+    }
+
+    /// A grant that was given up because too few replicas acknowledged it.
+    pub(crate) fn not_replicated(&self, name: &str, acknowledged: u32, waited: Duration) -> Error {
+        let wanted = self.config.replication.map_or(0, |replication| replication.wanted);
+        let (name, server) = (name.to_owned(), self.transport.server().to_owned());
+        Error::NotReplicated { name, server, wanted, acknowledged, waited }
     }
 
     pub(crate) fn closed_error(&self, action: &'static str, name: &str) -> Error {
@@ -197,24 +212,32 @@ impl ThreadEnd for Engine {
         if self.is_inherited() {
             return;
         }
-        self.abandon(Some(thread));
+        self.abandon(holds::Ended::Thread(thread));
     }
 }
 
 impl Engine {
-    /// Releases in the background what a thread that has ended, or with `None` any thread, still holds.
-    fn abandon(&self, thread: Option<u64>) {
-        for hold in self.holds.abandon(thread) {
-            let grant = &hold.grant;
-            self.counters.one(Count::Abandoned);
-            let live = grant.state.release().is_ok();
-            self.keeper.forget(grant);
-            if live {
-                let now = self.config.clock.now();
-                self.counters.held(now.since(grant.granted), grant.ttl());
-                let until = now.after(grant.ttl());
-                self.janitor.release(Job::of_ended_thread(grant, now, until));
-            }
+    /// Releases in the background what those who have ended still hold.
+    pub(crate) fn abandon(&self, ended: holds::Ended) {
+        let what = match ended {
+            holds::Ended::Thread(_) | holds::Ended::Holder(_) => Abandoned::Holder,
+            holds::Ended::Everyone => Abandoned::Client,
+        };
+        for hold in self.holds.abandon(ended) {
+            self.abandon_grant(&hold.grant, what);
+        }
+    }
+
+    /// Releases a lease in the background. Never blocks.
+    pub(crate) fn abandon_grant(&self, grant: &Grant, what: Abandoned) {
+        self.counters.one(Count::Abandoned);
+        let live = grant.state.release().is_ok();
+        self.keeper.forget(grant);
+        if live {
+            let now = self.config.clock.now();
+            self.counters.held(now.since(grant.granted), grant.ttl());
+            let until = now.after(grant.ttl());
+            self.janitor.release(Job::of_ended_holder(grant, what, now, until));
         }
     }
 }
@@ -234,7 +257,7 @@ impl Drop for Engine {
             std::mem::forget(self.inbox.clone());
         } else if !self.is_closed() {
             // Holds whose guards were forgotten: nobody can release them any more.
-            self.abandon(None);
+            self.abandon(holds::Ended::Everyone);
             self.shut_down(self.config.clock.now().after(self.config.io_timeout));
         }
     }

@@ -60,6 +60,28 @@ pub enum Error {
         source: Option<Source>,
     },
 
+    /// The lock was free, but fewer replicas than [`min_replicas`](crate::ClientBuilder::min_replicas) acknowledged the
+    /// grant within [`replica_timeout`](crate::ClientBuilder::replica_timeout), or in what was left of the caller's time. It is
+    /// given up again: the key is released at once, or by the background where the server does not answer. Bring the
+    /// replicas back; whoever waits for the lock meets the same error. A call may be repeated.
+    #[error(
+        "lock {name:?} was given up: {acknowledged} replicas of {server} acknowledged it within {waited:?}, min_replicas is \
+         {wanted}"
+    )]
+    NotReplicated {
+        /// The lock's name.
+        name: String,
+        /// The server, without credentials.
+        server: String,
+        /// The option `min_replicas`.
+        wanted: u32,
+        /// How many acknowledged it.
+        acknowledged: u32,
+        /// How long was waited for them, in whole milliseconds: `replica_timeout` and up to 100 ms, or less where the
+        /// caller's time or the ttl was shorter. Zero for `memory://`, which has no replicas.
+        waited: Duration,
+    },
+
     /// The server refuses the user name or password of the URL, or wants one.
     #[error("cannot {action} {name:?}: {server} refuses the credentials of the URL: {detail}")]
     Authentication {
@@ -126,6 +148,17 @@ pub enum Error {
         name: String,
     },
 
+    /// The object holds a lease already, or another thread uses it at this moment.
+    #[error("cannot {action} lock {name:?}: {detail}")]
+    InUse {
+        /// What was asked.
+        action: &'static str,
+        /// The lock's name.
+        name: String,
+        /// Who has it in use.
+        detail: String,
+    },
+
     /// `close()` was called on the client.
     #[error("cannot {action} {name:?}: the client is closed")]
     Closed {
@@ -145,7 +178,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Whether the same call can succeed later without any change by the caller.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Unavailable { .. } | Error::Lost(_))
+        matches!(self, Error::Unavailable { .. } | Error::NotReplicated { .. } | Error::Lost(_))
     }
 
     /// The lock's name, where the error is about one.
@@ -155,11 +188,13 @@ impl Error {
             Error::Lost(info) => Some(info.name()),
             Error::NotHeld { name, .. }
             | Error::Unavailable { name, .. }
+            | Error::NotReplicated { name, .. }
             | Error::Authentication { name, .. }
             | Error::Permission { name, .. }
             | Error::KeyType { name, .. }
             | Error::Incompatible { name, .. }
             | Error::Cancelled { name }
+            | Error::InUse { name, .. }
             | Error::Closed { name, .. } => Some(name),
         }
     }

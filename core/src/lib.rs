@@ -30,9 +30,11 @@
 //! | move a held lock to another thread or process | [`Client::lease`], [`Lease::into_token`], [`Client::adopt`] |
 //! | be told that a lease is lost | [`LockOptions::on_lost`], [`Guard::check`], [`Error::Lost`] |
 //! | call off a wait | [`CancelToken`], [`Lock::acquire_cancellable`] |
+//! | do something else while waiting | [`Lock::begin`], [`Client::begin_lease`] |
 //! | look, and step in | [`Client::inspect`], [`Client::force_release`], [`Client::stats`] |
 //! | test without a server | `memory://`, [`ManualClock`] |
 //! | fork | [`after_fork`] |
+//! | write a binding | [`LeaseHandle`], [`log_to`], [`ClientBuilder::holder_function`] |
 
 #![forbid(unsafe_code)]
 
@@ -56,9 +58,10 @@ mod waiting;
 pub use client::{Client, ClientBuilder, LockInfo};
 pub use clock::ManualClock;
 pub use error::{Error, LostInfo, LostReason, Result, Source};
-pub use events::{Histogram, HotName, LongestHold, Stats};
+pub use events::{Histogram, HotName, LogLevel, LogRecord, LongestHold, Stats, log_to};
 pub use fork::after_fork;
-pub use lock::{Guard, Lease, Lock, Released};
+pub use holds::{new_holder, thread_holder};
+pub use lock::{Guard, HandleRequest, Lease, LeaseHandle, LeaseRequest, Lock, LockRequest, Progress, Released};
 pub use options::LockOptions;
 pub use token::Token;
 pub use waiting::CancelToken;

@@ -50,6 +50,9 @@ pub const FENCE_RETENTION: DurationOption =
 /// How long a released lock stays reserved for the first waiter: 1 s by default, 500 ms to 10 s.
 pub const TURN: DurationOption =
     duration("turn", Duration::from_secs(1), Duration::from_millis(500), Duration::from_secs(10));
+/// How long a server waits for its replicas to acknowledge a grant: 100 ms by default, 10 ms to 60 s.
+pub const REPLICA_TIMEOUT: DurationOption =
+    duration("replica_timeout", Duration::from_millis(100), Duration::from_millis(10), Duration::from_secs(60));
 /// Longest time a lease is renewed for: no limit by default, from the ttl up.
 pub const MAX_HOLD: DurationOption =
     DurationOption { name: "max_hold", default: None, min: TTL.min, max: Duration::from_secs(365 * 24 * 3600) };
@@ -71,6 +74,8 @@ pub struct CountOption {
 pub const POOL_SIZE: CountOption = CountOption { name: "pool_size", default: 8, min: 1, max: 1024 };
 /// Threads that renew leases: 2 by default, 1 to 64.
 pub const RENEWAL_THREADS: CountOption = CountOption { name: "renewal_threads", default: 2, min: 1, max: 64 };
+/// Replicas that must acknowledge a grant: none by default, 0 to 16.
+pub const MIN_REPLICAS: CountOption = CountOption { name: "min_replicas", default: 0, min: 0, max: 16 };
 
 /// The default of `key_prefix`.
 pub const KEY_PREFIX: &str = "lock:";
@@ -243,10 +248,10 @@ mod tests {
 
     #[test]
     fn defaults_are_within_their_own_bounds() {
-        for option in [TTL, CONNECT_TIMEOUT, IO_TIMEOUT, UNAVAILABLE_AFTER, FENCE_RETENTION, TURN] {
+        for option in [TTL, CONNECT_TIMEOUT, IO_TIMEOUT, UNAVAILABLE_AFTER, FENCE_RETENTION, TURN, REPLICA_TIMEOUT] {
             assert_eq!(option.check(option.default_value()).unwrap(), option.default_value());
         }
-        for option in [POOL_SIZE, RENEWAL_THREADS] {
+        for option in [POOL_SIZE, RENEWAL_THREADS, MIN_REPLICAS] {
             assert_eq!(option.check(option.default).unwrap(), option.default);
         }
     }

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use redlatch::options::{self, CountOption, DurationOption};
 
-const CLIENT_TIMES: [DurationOption; 6] = [
+const CLIENT_TIMES: [DurationOption; 7] = [
     options::CONNECT_TIMEOUT,
     options::IO_TIMEOUT,
     options::POOL_TIMEOUT,
     options::UNAVAILABLE_AFTER,
     options::FENCE_RETENTION,
     options::TURN,
+    options::REPLICA_TIMEOUT,
 ];
-const CLIENT_COUNTS: [CountOption; 2] = [options::POOL_SIZE, options::RENEWAL_THREADS];
+const CLIENT_COUNTS: [CountOption; 3] = [options::POOL_SIZE, options::RENEWAL_THREADS, options::MIN_REPLICAS];
 
 /// Default and bounds of each option, by its name.
 type Table = BTreeMap<String, (String, String)>;
@@ -75,6 +76,9 @@ fn the_client_options_of_the_readme_are_those_of_the_builder() {
     expected.extend([
         row("key_prefix", &format!("`{}`", options::KEY_PREFIX), &prefix),
         row("label", "none", &label),
+        row("tls_ca", "none", "PEM file, `rediss://` only"),
+        row("tls_cert", "none", "PEM file, `rediss://` only"),
+        row("tls_key", "none", "PEM file, `rediss://` only"),
         row("manual_clock", "none", "`memory://` only"),
         row("holder_function", "a number for each thread", "–"),
     ]);

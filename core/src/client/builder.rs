@@ -2,23 +2,25 @@
 
 use std::fmt;
 use std::hash::RandomState;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, ManualClock};
 use crate::engine::{Connect, EngineConfig};
 use crate::error::{Error, Result};
-use crate::holds::{HolderFn, current_thread};
+use crate::holds::Holders;
 use crate::options::{
-    self, CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, POOL_SIZE, POOL_TIMEOUT, RENEWAL_THREADS, TURN,
-    UNAVAILABLE_AFTER,
+    self, CONNECT_TIMEOUT, FENCE_RETENTION, IO_TIMEOUT, MIN_REPLICAS, POOL_SIZE, POOL_TIMEOUT, RENEWAL_THREADS,
+    REPLICA_TIMEOUT, TURN, UNAVAILABLE_AFTER,
 };
+use crate::protocol::Replication;
 use crate::token::plain;
-use crate::transport::{Limits, MemoryServer, Opener, Single, Target, Transport};
+use crate::transport::{Limits, MemoryServer, Opener, Single, Target, TlsFiles, Transport};
 
 use super::Client;
 
-/// Options of a [`Client`]. Every value is checked by [`build`](ClientBuilder::build), which opens nothing.
+/// Options of a [`Client`]. Every value is checked by [`build`](ClientBuilder::build), which opens no connection.
 #[derive(Clone)]
 #[must_use = "nothing happens until build()"]
 pub struct ClientBuilder {
@@ -32,9 +34,12 @@ pub struct ClientBuilder {
     unavailable_after: Duration,
     fence_retention: Duration,
     turn: Duration,
+    min_replicas: u32,
+    replica_timeout: Duration,
+    tls: TlsFiles,
     label: Option<String>,
     clock: Option<ManualClock>,
-    holder: HolderFn,
+    holders: Holders,
 }
 
 impl ClientBuilder {
@@ -50,9 +55,12 @@ impl ClientBuilder {
             unavailable_after: UNAVAILABLE_AFTER.default_value(),
             fence_retention: FENCE_RETENTION.default_value(),
             turn: TURN.default_value(),
+            min_replicas: MIN_REPLICAS.default,
+            replica_timeout: REPLICA_TIMEOUT.default_value(),
+            tls: TlsFiles::default(),
             label: None,
             clock: None,
-            holder: current_thread,
+            holders: Holders::THREADS,
         }
     }
 
@@ -113,6 +121,49 @@ impl ClientBuilder {
         self
     }
 
+    /// How many replicas must acknowledge a grant before it is one: with fewer it is released again, and the acquire fails
+    /// with [`NotReplicated`](Error::NotReplicated). This narrows the hole that a failover opens and does not close it:
+    /// releases and renewals are not acknowledged, and no server has to promote a replica that has acknowledged.
+    ///
+    /// Each grant then takes one more request, `WAIT`, over the same connection, which the access rules must allow. A call
+    /// may block for `replica_timeout` + 100 ms longer than without. `memory://` has no replicas. 0 to 16; 0 asks none. Defaults
+    /// to 0.
+    pub fn min_replicas(mut self, min_replicas: u32) -> ClientBuilder {
+        self.min_replicas = min_replicas;
+        self
+    }
+
+    /// How long the server waits for the acknowledgement of a grant by `min_replicas`; less where the caller's time or the
+    /// ttl ends before. An idle server waits up to 100 ms longer. The lease's own time goes on meanwhile. 10 ms to 60 s.
+    /// Defaults to 100 ms.
+    pub fn replica_timeout(mut self, replica_timeout: Duration) -> ClientBuilder {
+        self.replica_timeout = replica_timeout;
+        self
+    }
+
+    /// A PEM file with the certificates of the authorities that may vouch for a `rediss://` server: only these are trusted
+    /// then, and the platform's store is not. Read by [`build`](ClientBuilder::build), which fails when the file cannot be
+    /// used; a change of the file needs a new client. Defaults to the platform's store.
+    pub fn tls_ca(mut self, path: impl AsRef<Path>) -> ClientBuilder {
+        self.tls.ca = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// A PEM file with the certificate that this client shows to a `rediss://` server, with those between it and its
+    /// authority behind it; together with [`tls_key`](ClientBuilder::tls_key), and read as
+    /// [`tls_ca`](ClientBuilder::tls_ca). Defaults to none.
+    pub fn tls_cert(mut self, path: impl AsRef<Path>) -> ClientBuilder {
+        self.tls.cert = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// A PEM file with the private key of [`tls_cert`](ClientBuilder::tls_cert), not encrypted. Read as
+    /// [`tls_ca`](ClientBuilder::tls_ca). Defaults to none.
+    pub fn tls_key(mut self, path: impl AsRef<Path>) -> ClientBuilder {
+        self.tls.key = Some(path.as_ref().to_owned());
+        self
+    }
+
     /// A word that shows in tokens and `inspect`, to tell workers of one process or host apart: 1 to 64 ASCII letters,
     /// digits, `.`, `_`, `-`, `/`. Defaults to none.
     pub fn label(mut self, label: &str) -> ClientBuilder {
@@ -126,14 +177,15 @@ impl ClientBuilder {
         self
     }
 
-    /// For bindings: names the running holder where tasks share a thread. Its numbers must never be used again.
-    /// Defaults to a number for each thread.
-    pub fn holder_function(mut self, holder: fn() -> u64) -> ClientBuilder {
-        self.holder = holder;
+    /// For bindings whose tasks share threads: `current` gives the number of the holder that is running, from
+    /// [`new_holder`](crate::new_holder) or [`thread_holder`](crate::thread_holder), and `name` what errors call the holder
+    /// of a number. Both must return at once. Defaults to threads.
+    pub fn holder_function(mut self, current: fn() -> u64, name: fn(u64) -> String) -> ClientBuilder {
+        self.holders = Holders { current, name: Some(name) };
         self
     }
 
-    /// Checks every option. Opens nothing and starts nothing.
+    /// Checks every option, and reads the files that they name. Opens no connection and starts nothing.
     ///
     /// # Errors
     /// [`Config`](Error::Config), naming the option and what it accepts.
@@ -154,8 +206,12 @@ impl ClientBuilder {
             pool: self.pool_timeout.map(|limit| POOL_TIMEOUT.check(limit)).transpose()?,
         };
         let pool_size = POOL_SIZE.check(self.pool_size)?;
+        let wanted = MIN_REPLICAS.check(self.min_replicas)?;
+        let replication = Replication { wanted, within: REPLICA_TIMEOUT.check(self.replica_timeout)? };
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
-        let connect: Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync> = match Target::parse(&self.url)? {
+        let mut target = Target::parse(&self.url)?;
+        self.tls.apply(&mut target)?;
+        let connect: Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync> = match target {
             Target::Memory(name) => {
                 let server = MemoryServer::open(name.as_deref(), &clock)?;
                 Box::new(move || Arc::new(server.clone()))
@@ -180,11 +236,13 @@ impl ClientBuilder {
             unavailable_after: UNAVAILABLE_AFTER.check(self.unavailable_after)?,
             fence_retention: FENCE_RETENTION.check(self.fence_retention)?,
             turn: TURN.check(self.turn)?,
+            replication: (wanted > 0).then_some(replication),
             renewal_threads: RENEWAL_THREADS.check(self.renewal_threads)?,
             label: self.label,
             hashing: RandomState::new(),
+            holders: self.holders,
         };
-        Ok(Client::new(config, self.key_prefix, self.holder))
+        Ok(Client::new(config, self.key_prefix))
     }
 }
 

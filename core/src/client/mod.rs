@@ -14,9 +14,9 @@ use crate::engine::{Engine, EngineConfig};
 use crate::error::{Error, Result};
 use crate::events::Stats;
 use crate::fork;
-use crate::holds::{HashedKey, HolderFn};
+use crate::holds::{Ended, HashedKey};
 use crate::lease::LockSpec;
-use crate::lock::{Lease, Lock, Wanted, acquire_grant, patience_until};
+use crate::lock::{Acquiring, Lease, LeaseRequest, Lock, Wanted, acquire_grant, patience_until};
 use crate::options::LockOptions;
 use crate::protocol::{Key, Release};
 use crate::token::Token;
@@ -37,7 +37,6 @@ pub struct Client {
 pub(crate) struct ClientInner {
     config: Arc<EngineConfig>,
     key_prefix: String,
-    pub(crate) holder: HolderFn,
     first: EngineLink,
 }
 
@@ -62,11 +61,11 @@ impl Client {
         Client::builder(url).build()
     }
 
-    pub(crate) fn new(config: EngineConfig, key_prefix: String, holder: HolderFn) -> Client {
+    pub(crate) fn new(config: EngineConfig, key_prefix: String) -> Client {
         let config = Arc::new(config);
         let engine = Arc::new(Engine::new(&config, fork::detect()));
         let first = EngineLink { engine, next: OnceLock::new() };
-        Client { inner: Arc::new(ClientInner { config, key_prefix, holder, first }) }
+        Client { inner: Arc::new(ClientInner { config, key_prefix, first }) }
     }
 
     /// The lock `name`, with default options. Asks no server.
@@ -133,6 +132,23 @@ impl Client {
         self.lease_with(name, options, patience, Some(cancel))
     }
 
+    /// Begins an acquire of a [`Lease`] that the caller drives step by step, as [`Lock::begin`].
+    ///
+    /// # Errors
+    /// [`Config`](Error::Config) for a refused name or option.
+    pub fn begin_lease(
+        &self,
+        name: &str,
+        options: LockOptions,
+        wait: Option<Duration>,
+        cancel: Option<&CancelToken>,
+    ) -> Result<LeaseRequest> {
+        let spec = self.spec(name, options)?;
+        let patience = wait.map_or(Patience::Forever, |wait| self.inner.patience(wait));
+        let engine = self.inner.engine_for_io();
+        Ok(LeaseRequest::new(Acquiring::new(engine, &spec, patience, Wanted::Lock, cancel), engine))
+    }
+
     fn lease_with(
         &self,
         name: &str,
@@ -142,23 +158,25 @@ impl Client {
     ) -> Result<Option<Lease>> {
         let spec = self.spec(name, options)?;
         let engine = self.inner.engine_for_io();
-        let granted = acquire_grant(engine, &spec, patience, &Wanted::Lock, cancel)?;
+        let granted = acquire_grant(engine, &spec, patience, Wanted::Lock, cancel)?;
         Ok(granted.map(|grant| Lease::new(engine.clone(), grant)))
     }
 
     /// Takes over the lease that `token` proves, from [`Lease::into_token`] of this or another process: it becomes
     /// a new lease with a new token and a new, larger fence. `None` when the lock is not held by that token any more.
     ///
-    /// Blocks for one round trip, and while the server does not answer for `connect_timeout` + `io_timeout` at most.
+    /// Blocks for one round trip, and while the server does not answer for `connect_timeout` + `io_timeout` at most;
+    /// longer with [`min_replicas`](ClientBuilder::min_replicas), as [`Lock::try_acquire`].
     ///
     /// # Errors
     /// As [`Lock::try_acquire`]; after [`Unavailable`](Error::Unavailable) the lock may have been taken over and then
-    /// released again. [`Config`](Error::Config) for a refused name, option or token.
+    /// released again; after [`NotReplicated`](Error::NotReplicated) it was.
+    /// [`Config`](Error::Config) for a refused name, option or token.
     pub fn adopt(&self, name: &str, token: &str, options: LockOptions) -> Result<Option<Lease>> {
         let from = Token::handed_over(token)?;
         let spec = self.spec(name, options)?;
         let engine = self.inner.engine_for_io();
-        let granted = acquire_grant(engine, &spec, Patience::Try, &Wanted::HandedOver(&from), None)?;
+        let granted = acquire_grant(engine, &spec, Patience::Try, Wanted::HandedOver(from), None)?;
         Ok(granted.map(|grant| Lease::new(engine.clone(), grant)))
     }
 
@@ -199,6 +217,39 @@ impl Client {
         Ok(answer.reply.released)
     }
 
+    /// For bindings with a [`holder_function`](ClientBuilder::holder_function): releases in the background what the holder of
+    /// this number still has, because it has ended. Logs a warning for each lock. Never blocks.
+    pub fn holder_ended(&self, holder: u64) {
+        fork::detect();
+        self.inner.engine().abandon(Ended::Holder(holder));
+    }
+
+    /// For tests of programs that use redlatch: takes the lock `name` away on the server, and lets those who hold it through
+    /// this client know at once, as [`Taken`](crate::LostReason::Taken). False when nobody had it.
+    ///
+    /// # Errors
+    /// As [`force_release`](Client::force_release).
+    pub fn lose(&self, name: &str) -> Result<bool> {
+        let taken = self.force_release(name)?;
+        self.inner.engine().keeper.lose_named(name);
+        Ok(taken)
+    }
+
+    /// The server of the URL, without credentials.
+    pub fn server(&self) -> &str {
+        self.inner.engine().transport.server()
+    }
+
+    /// What stands before every name to make its key.
+    pub fn key_prefix(&self) -> &str {
+        &self.inner.key_prefix
+    }
+
+    /// Whether [`close`](Client::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.inner.engine().is_closed()
+    }
+
     /// Counters, timings and gauges of this client. Asks no server; briefly locks what it reads.
     pub fn stats(&self) -> Stats {
         self.inner.engine().stats()
@@ -211,6 +262,10 @@ impl Client {
     /// Blocks for 2 × `io_timeout` at most, and for a callback that runs. Calling it again does nothing.
     pub fn close(&self) {
         self.inner.engine_for_io().close();
+    }
+
+    pub(crate) fn not_held(&self, name: &str, detail: &str) -> Error {
+        self.inner.engine().not_held(name, detail)
     }
 
     fn spec(&self, name: &str, options: LockOptions) -> Result<Arc<LockSpec>> {
@@ -239,6 +294,11 @@ impl ClientInner {
         self.engine()
     }
 
+    /// The number of the running holder.
+    pub(crate) fn holder(&self) -> u64 {
+        (self.config.holders.current)()
+    }
+
     pub(crate) fn hashed(&self, key: &str) -> HashedKey {
         HashedKey::new(&self.config.hashing, key)
     }
@@ -256,7 +316,7 @@ impl ClientInner {
         let began = clock.now();
         let by = began.after(engine.config.io_timeout);
         let mut outcome = engine.transport.inspect(key, by);
-        while matches!(&outcome, Err(fault) if fault.stale) {
+        while matches!(&outcome, Err(fault) if fault.is_worth_repeating()) && clock.now() < by {
             outcome = engine.transport.inspect(key, by);
         }
         match outcome {

@@ -1,5 +1,6 @@
 //! The counters and timings as they are written.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub(crate) enum Count {
     Busy,
     TimedOut,
     Unavailable,
+    NotReplicated,
     AcquireFailed,
     Cancelled,
     PollWakeups,
@@ -127,9 +129,9 @@ impl Counters {
     }
 
     /// Counts a waiter until the returned value is dropped.
-    pub(crate) fn waiting(&self) -> Waiting<'_> {
+    pub(crate) fn waiting(self: &Arc<Self>) -> Waiting {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.waiting)
+        Waiting(self.clone())
     }
 
     pub(crate) fn waiting_now(&self) -> u64 {
@@ -139,11 +141,11 @@ impl Counters {
 
 /// See [`Counters::waiting`].
 #[derive(Debug)]
-pub(crate) struct Waiting<'a>(&'a AtomicI64);
+pub(crate) struct Waiting(Arc<Counters>);
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod counters;
 mod hot;
+mod sink;
 mod stats;
 
-pub(crate) use counters::{Count, Counters};
+pub(crate) use counters::{Count, Counters, Waiting};
+pub use sink::{LogLevel, LogRecord, log_to};
 pub(crate) use stats::Gauges;
 pub use stats::{Histogram, HotName, LongestHold, Stats};
 

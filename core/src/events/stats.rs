@@ -21,6 +21,8 @@ pub struct Stats {
     pub timed_out: u64,
     /// Acquires that ended without a usable answer from the server.
     pub unavailable: u64,
+    /// Acquires that were granted and given up, because too few replicas acknowledged them.
+    pub not_replicated: u64,
     /// Acquires that ended with another error: credentials, permission, foreign data, closed.
     pub acquire_failed: u64,
     /// Waits that were called off by their cancel token.
@@ -117,6 +119,7 @@ impl Stats {
             busy: counters.get(Count::Busy),
             timed_out: counters.get(Count::TimedOut),
             unavailable: counters.get(Count::Unavailable),
+            not_replicated: counters.get(Count::NotReplicated),
             acquire_failed: counters.get(Count::AcquireFailed),
             cancelled: counters.get(Count::Cancelled),
             push_wakeups: counters.get(Count::PushWakeups),
@@ -147,6 +150,79 @@ impl Stats {
             hottest,
             lost: counters.lost_counts(),
         }
+    }
+
+    /// The counters by name, for metrics systems and bindings; those of [`lost`](Stats::lost) apart.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        // Names every field, so that a new one is not forgotten here.
+        let Stats {
+            acquired,
+            busy,
+            timed_out,
+            unavailable,
+            not_replicated,
+            acquire_failed,
+            cancelled,
+            push_wakeups,
+            poll_wakeups,
+            pushes,
+            inbox_lost,
+            push_denied,
+            renewed,
+            renewal_retried,
+            renewal_failed,
+            renewal_late,
+            released,
+            release_failed,
+            release_unconfirmed,
+            background_released,
+            background_gave_up,
+            abandoned,
+            publish_denied,
+            callback_panicked,
+            thread_panicked,
+            held_now: _,
+            waiting_now: _,
+            background_now: _,
+            longest_hold_now: _,
+            wait_micros: _,
+            hold_micros: _,
+            hold_percent_of_ttl: _,
+            hottest: _,
+            lost: _,
+        } = self;
+        vec![
+            ("acquired", *acquired),
+            ("busy", *busy),
+            ("timed_out", *timed_out),
+            ("unavailable", *unavailable),
+            ("not_replicated", *not_replicated),
+            ("acquire_failed", *acquire_failed),
+            ("cancelled", *cancelled),
+            ("push_wakeups", *push_wakeups),
+            ("poll_wakeups", *poll_wakeups),
+            ("pushes", *pushes),
+            ("inbox_lost", *inbox_lost),
+            ("push_denied", *push_denied),
+            ("renewed", *renewed),
+            ("renewal_retried", *renewal_retried),
+            ("renewal_failed", *renewal_failed),
+            ("renewal_late", *renewal_late),
+            ("released", *released),
+            ("release_failed", *release_failed),
+            ("release_unconfirmed", *release_unconfirmed),
+            ("background_released", *background_released),
+            ("background_gave_up", *background_gave_up),
+            ("abandoned", *abandoned),
+            ("publish_denied", *publish_denied),
+            ("callback_panicked", *callback_panicked),
+            ("thread_panicked", *thread_panicked),
+        ]
+    }
+
+    /// What is so now, by name, for metrics systems and bindings.
+    pub fn gauges(&self) -> Vec<(&'static str, u64)> {
+        vec![("held_now", self.held_now), ("waiting_now", self.waiting_now), ("background_now", self.background_now)]
     }
 
     /// Leases lost for `reason`; `MaxHold` is how often `max_hold` was reached.

@@ -6,10 +6,30 @@
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::Thread;
 
-/// Names the holder that is running now. Bindings whose tasks share threads replace it by a function that
-/// tells the tasks apart; its numbers must never repeat.
-pub(crate) type HolderFn = fn() -> u64;
+/// How holders are told apart. Bindings whose tasks share threads replace both functions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holders {
+    /// The number of the holder that is running now; numbers never repeat.
+    pub(crate) current: fn() -> u64,
+    /// What errors call the holder of a number; by default its thread's name.
+    pub(crate) name: Option<fn(u64) -> String>,
+}
+
+impl Holders {
+    /// Threads.
+    pub(crate) const THREADS: Holders = Holders { current: current_thread, name: None };
+
+    /// What errors call the holder `number`, on `thread`.
+    pub(crate) fn name(&self, number: u64, thread: &Thread) -> String {
+        match (self.name, thread.name()) {
+            (Some(name), _) => name(number),
+            (None, Some(name)) => format!("thread {name:?}"),
+            (None, None) => format!("thread {:?}", thread.id()),
+        }
+    }
+}
 
 /// Is told that a thread has ended.
 pub(crate) trait ThreadEnd: Send + Sync {
@@ -24,11 +44,23 @@ thread_local! {
     static ENDS: Ends = const { Ends(RefCell::new(Vec::new())) };
 }
 
+/// A number for a holder that no thread or other holder of this process has or has had.
+///
+/// For bindings whose tasks share threads, see [`ClientBuilder::holder_function`](crate::ClientBuilder::holder_function).
+pub fn new_holder() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The number of the running thread as a holder.
+pub fn thread_holder() -> u64 {
+    current_thread()
+}
+
 /// The number of the running thread.
 pub(crate) fn current_thread() -> u64 {
     NUMBER.with(|number| {
         if number.get() == 0 {
-            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            number.set(new_holder());
         }
         number.get()
     })

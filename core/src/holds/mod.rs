@@ -3,5 +3,6 @@
 mod holder;
 mod table;
 
-pub(crate) use holder::{HolderFn, ThreadEnd, current_thread, on_thread_end};
-pub(crate) use table::{HashedKey, Hold, HoldTable, Left};
+pub(crate) use holder::{Holders, ThreadEnd, current_thread, on_thread_end};
+pub use holder::{new_holder, thread_holder};
+pub(crate) use table::{Ended, HashedKey, Hold, HoldTable, Left};

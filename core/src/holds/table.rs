@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::Arc;
+use std::thread::Thread;
 
 use crate::sync::{AtomicU32, Mutex, Ordering};
 
@@ -13,12 +14,18 @@ const SHARDS: usize = 16;
 pub(crate) struct Hold<G> {
     pub(crate) grant: Arc<G>,
     slot: SlotKey,
-    /// The thread that acquired it, on which the holder runs.
+    /// The thread that acquired it, on which the holder runs: its number, and for errors its handle.
     thread: u64,
+    handle: Thread,
     count: AtomicU32,
 }
 
 impl<G> Hold<G> {
+    /// Number and thread of its holder.
+    pub(crate) fn holder(&self) -> (u64, &Thread) {
+        (self.slot.holder, &self.handle)
+    }
+
     /// How often it is held; 0 once it is released.
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
@@ -39,6 +46,17 @@ pub(crate) enum Left {
     Last,
     /// It was not held any more.
     NotHeld,
+}
+
+/// Whose holds are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Those acquired on this thread.
+    Thread(u64),
+    /// Those of this holder.
+    Holder(u64),
+    /// All.
+    Everyone,
 }
 
 /// A key with its hash, computed once for a lock handle.
@@ -114,7 +132,8 @@ impl<G> HoldTable<G> {
     /// Notes that `holder`, on `thread`, was granted the lock; it did not hold it before.
     pub(crate) fn insert(&self, key: &HashedKey, holder: u64, thread: u64, grant: Arc<G>) -> Arc<Hold<G>> {
         let slot = SlotKey { key: key.clone(), holder };
-        let hold = Arc::new(Hold { grant, slot: slot.clone(), thread, count: AtomicU32::new(1) });
+        let handle = std::thread::current();
+        let hold = Arc::new(Hold { grant, slot: slot.clone(), thread, handle, count: AtomicU32::new(1) });
         self.shard(key).lock().insert(slot, hold.clone());
         hold
     }
@@ -140,23 +159,27 @@ impl<G> HoldTable<G> {
     }
 
     /// Another holder of `key`, if this client has one.
-    pub(crate) fn other_holder(&self, key: &HashedKey, holder: u64) -> Option<u64> {
+    pub(crate) fn other_holder(&self, key: &HashedKey, holder: u64) -> Option<Arc<Hold<G>>> {
         let shard = self.shard(key).lock();
-        let found = shard.keys().find(|slot| slot.holder != holder && slot.key.text == key.text);
-        found.map(|slot| slot.holder)
+        let found = shard.iter().find(|(slot, _)| slot.holder != holder && slot.key.text == key.text);
+        found.map(|(_, hold)| hold.clone())
     }
 
-    /// Takes out every hold of a thread that has ended, or with `None` of all threads.
-    pub(crate) fn abandon(&self, thread: Option<u64>) -> Vec<Arc<Hold<G>>> {
+    /// Takes out every hold of whoever has ended.
+    pub(crate) fn abandon(&self, ended: Ended) -> Vec<Arc<Hold<G>>> {
         let mut abandoned = Vec::new();
         for shard in &self.shards {
             shard.lock().retain(|_, hold| {
-                let mine = thread.is_none_or(|thread| hold.thread == thread);
-                if mine {
+                let abandon = match ended {
+                    Ended::Thread(thread) => hold.thread == thread,
+                    Ended::Holder(holder) => hold.slot.holder == holder,
+                    Ended::Everyone => true,
+                };
+                if abandon {
                     hold.count.store(0, Ordering::Relaxed);
                     abandoned.push(hold.clone());
                 }
-                !mine
+                !abandon
             });
         }
         abandoned
@@ -200,16 +223,26 @@ mod tests {
         let key = hashed("lock:a");
         table.insert(&key, 1, 1, Arc::new(()));
         assert!(table.get(&key, 2).is_none());
-        assert_eq!(table.other_holder(&key, 2), Some(1));
-        assert_eq!(table.other_holder(&key, 1), None);
+        assert_eq!(table.other_holder(&key, 2).unwrap().holder().0, 1);
+        assert!(table.other_holder(&key, 1).is_none());
     }
 
     #[test]
     fn an_abandoned_hold_cannot_be_left() {
         let table = HoldTable::new();
         let hold = table.insert(&hashed("lock:a"), 7, 7, Arc::new(()));
-        assert_eq!(table.abandon(Some(7)).len(), 1);
+        assert_eq!(table.abandon(Ended::Thread(7)).len(), 1);
         assert_eq!(table.leave(&hold), Left::NotHeld);
+        assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn a_holder_that_ends_leaves_those_of_its_thread_alone() {
+        let table = HoldTable::new();
+        table.insert(&hashed("lock:a"), 7, 1, Arc::new(()));
+        let kept = table.insert(&hashed("lock:a"), 8, 1, Arc::new(()));
+        assert_eq!(table.abandon(Ended::Holder(7)).len(), 1);
+        assert_eq!(table.leave(&kept), Left::Last);
         assert_eq!(table.len(), 0);
     }
 
@@ -270,7 +303,7 @@ mod interleavings {
                 let left = shuttle::thread::spawn(move || {
                     leaving.insert(&hashed("lock:a"), 1, 7, Arc::new(1u64));
                     leaving.insert(&hashed("lock:b"), 1, 7, Arc::new(1u64));
-                    leaving.abandon(Some(7)).len()
+                    leaving.abandon(Ended::Thread(7)).len()
                 });
                 let other = table.clone();
                 let busy = shuttle::thread::spawn(move || {

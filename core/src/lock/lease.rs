@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::fork;
 use crate::lease::Grant;
-use crate::renewal::Job;
+use crate::renewal::{Abandoned, Job};
 use crate::token::Token;
 use crate::waiting::Patience;
 
@@ -30,12 +31,13 @@ use super::{Wanted, acquire_grant};
 pub struct Lease {
     engine: Arc<Engine>,
     grant: Arc<Grant>,
-    over: bool,
+    /// It was released, handed over or abandoned.
+    over: AtomicBool,
 }
 
 impl Lease {
     pub(crate) fn new(engine: Arc<Engine>, grant: Arc<Grant>) -> Lease {
-        Lease { engine, grant, over: false }
+        Lease { engine, grant, over: AtomicBool::new(false) }
     }
 
     /// The lock's name.
@@ -93,16 +95,37 @@ impl Lease {
     ///
     /// # Errors
     /// As [`Guard::release`](crate::Guard::release).
-    pub fn release(mut self) -> Result<Released> {
-        self.over = true;
+    pub fn release(self) -> Result<Released> {
+        self.release_shared()
+    }
+
+    /// As [`release`](Lease::release), for bindings whose callers share the lease between threads.
+    ///
+    /// # Errors
+    /// As [`release`](Lease::release); [`NotHeld`](Error::NotHeld) the second time.
+    pub fn release_shared(&self) -> Result<Released> {
+        if self.over.swap(true, Ordering::AcqRel) {
+            return Err(self.engine.not_held(self.name(), "it was released before"));
+        }
         release(&self.engine, &self.grant)
+    }
+
+    /// Leaves the release to the background, for code that may not block where a lease ends, such as a garbage collector's.
+    /// Logs a warning. Never blocks.
+    pub fn abandon(self) {
+        self.over.store(true, Ordering::Release);
+        fork::detect();
+        if !self.engine.is_inherited() {
+            self.engine.abandon_grant(&self.grant, Abandoned::Lease);
+        }
     }
 
     /// Hands the lease over: renewal stops, nothing is released, and whoever gets the token can
     /// [adopt](crate::Client::adopt) the lease until its ttl has passed. Renews it first, so that a full ttl is left.
     ///
     /// # Errors
-    /// As [`renew`](Lease::renew); the lease is then released, as when it is dropped.
+    /// As [`renew`](Lease::renew), and, where a clean token has to be fetched first, as
+    /// [`Lock::try_acquire`](crate::Lock::try_acquire); the lease is then released, as when it is dropped.
     pub fn into_token(mut self) -> Result<Token> {
         self.renew()?;
         if self.grant.acquire_unanswered {
@@ -111,7 +134,7 @@ impl Lease {
         if self.grant.state.release().is_err() {
             self.engine.check(&self.grant)?;
         }
-        self.over = true;
+        self.over.store(true, Ordering::Release);
         self.engine.keeper.forget(&self.grant);
         Ok(self.grant.token.clone())
     }
@@ -120,8 +143,8 @@ impl Lease {
     /// owner has released.
     fn take_clean_token(&mut self) -> Result<()> {
         let (engine, old) = (&self.engine, self.grant.clone());
-        let wanted = Wanted::HandedOver(&old.token);
-        let Some(new) = acquire_grant(engine, &old.spec, Patience::Try, &wanted, None)? else {
+        let wanted = Wanted::HandedOver(old.token.clone());
+        let Some(new) = acquire_grant(engine, &old.spec, Patience::Try, wanted, None)? else {
             engine.keeper.lose(&old, LostReason::Taken);
             return Err(old.lost_info(LostReason::Taken).into());
         };
@@ -137,7 +160,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.over {
+        if *self.over.get_mut() {
             return;
         }
         match release(&self.engine, &self.grant) {

@@ -114,7 +114,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
             return Outcome::Refused(fault);
         }
         let now = clock.now();
-        let pause = if fault.stale { Duration::ZERO } else { RETRY_GAP };
+        let pause = if fault.is_worth_repeating() { Duration::ZERO } else { RETRY_GAP };
         if lost || closing || now.after(pause) >= by {
             let until = now.after(grant.ttl());
             let job = Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, now, until);
@@ -128,7 +128,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
             return Outcome::Unknown;
         }
         if !pause.is_zero() {
-            closing = engine.waiters.nap(&grant.token).sleep(now.after(pause)) == Wake::Closed;
+            closing = engine.waiters.nap(&grant.token).sleep(now.after(pause), None) == Some(Wake::Closed);
         }
     }
 }

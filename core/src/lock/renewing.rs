@@ -18,8 +18,9 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
     let request = [Renew { key: &grant.spec.key, token: &grant.token, ttl: grant.ttl() }];
     let before = grant.renewal_begins();
     let mut outcome = engine.transport.renew(&request, by);
-    // Each retry empties a slot, so that they end, however many connections have ended while idle.
-    while matches!(&outcome, Err(fault) if fault.stale) {
+    // Each retry empties a slot, so that they end, however many connections have ended while idle; a signal's end with
+    // the time.
+    while matches!(&outcome, Err(fault) if fault.is_worth_repeating()) && clock.now() < by {
         outcome = engine.transport.renew(&request, by);
     }
     let ended = match outcome {

@@ -13,7 +13,7 @@ use crate::holds::{HashedKey, Hold, Left, ThreadEnd, current_thread, on_thread_e
 use crate::lease::{Grant, LockSpec};
 use crate::waiting::{CancelToken, Patience};
 
-use super::{Guard, Released, Wanted, acquire_grant, releasing};
+use super::{Acquiring, Guard, LockRequest, Released, Wanted, acquire_grant, releasing};
 
 /// A lock by name, re-entrant per thread.
 ///
@@ -44,7 +44,7 @@ impl Lock {
     /// # Errors
     /// [`Lost`](Error::Lost) when this thread had the lock and its lease was lost: release every guard of it first.
     /// [`Unavailable`](Error::Unavailable), [`Authentication`](Error::Authentication), [`Permission`](Error::Permission),
-    /// [`KeyType`](Error::KeyType), [`Incompatible`](Error::Incompatible) from the server; [`Closed`](Error::Closed).
+    /// [`NotReplicated`](Error::NotReplicated), [`KeyType`](Error::KeyType), [`Incompatible`](Error::Incompatible) from the server; [`Closed`](Error::Closed).
     pub fn acquire(&self) -> Result<Guard> {
         loop {
             // A wait without limit ends with a grant or an error.
@@ -56,7 +56,8 @@ impl Lock {
 
     /// Asks once: `None` when someone else has the lock.
     ///
-    /// Blocks for one round trip; while the server does not answer, for `connect_timeout` + `io_timeout` at most.
+    /// Blocks for one round trip; while the server does not answer, for `connect_timeout` + `io_timeout` at most. With
+    /// [`min_replicas`](crate::ClientBuilder::min_replicas) it may take `replica_timeout` + 100 ms longer.
     ///
     /// # Errors
     /// As [`acquire`](Lock::acquire).
@@ -83,6 +84,24 @@ impl Lock {
     pub fn acquire_cancellable(&self, wait: Option<Duration>, cancel: &CancelToken) -> Result<Option<Guard>> {
         let patience = wait.map_or(Patience::Forever, |wait| self.client.patience(wait));
         self.acquire_with(patience, Some(cancel))
+    }
+
+    /// Begins an acquire that the caller drives step by step: with `wait` as [`try_acquire_for`](Lock::try_acquire_for),
+    /// without as [`acquire`](Lock::acquire), until `cancel` is fired. Sends nothing yet; the time to wait has begun.
+    pub fn begin(&self, wait: Option<Duration>, cancel: Option<&CancelToken>) -> LockRequest {
+        let patience = wait.map_or(Patience::Forever, |wait| self.client.patience(wait));
+        let engine = self.client.engine_for_io();
+        let acquiring = Acquiring::new(engine, &self.spec, patience, Wanted::Lock, cancel);
+        let entry = Entry { engine: engine.clone(), key: self.key.clone(), holder: self.client.holder() };
+        LockRequest::new(acquiring, entry)
+    }
+
+    /// Holds the lock once more if this thread has it, as every acquire does; otherwise `None`. Asks no server.
+    ///
+    /// # Errors
+    /// [`Lost`](Error::Lost), as [`acquire`](Lock::acquire).
+    pub fn reacquire(&self) -> Result<Option<Guard>> {
+        nested(self.client.engine(), &self.key, self.client.holder())
     }
 
     /// As [`try_acquire_for`](Lock::try_acquire_for), until an instant.
@@ -132,34 +151,64 @@ impl Lock {
     }
 
     fn hold_of(&self, engine: &Engine) -> Option<Arc<Hold<Grant>>> {
-        engine.holds.get(&self.key, (self.client.holder)())
+        engine.holds.get(&self.key, self.client.holder())
     }
 
     fn acquire_with(&self, patience: Patience, cancel: Option<&CancelToken>) -> Result<Option<Guard>> {
+        let holder = self.client.holder();
         let engine = self.client.engine();
-        let holder = (self.client.holder)();
-        if let Some(hold) = engine.holds.get(&self.key, holder) {
-            engine.check(&hold.grant)?;
-            hold.enter();
-            return Ok(Some(Guard::new(engine.clone(), hold)));
+        if let Some(guard) = nested(engine, &self.key, holder)? {
+            return Ok(Some(guard));
         }
-        fork::detect();
-        let engine = self.client.engine();
-        let Some(grant) = acquire_grant(engine, &self.spec, patience, &Wanted::Lock, cancel)? else { return Ok(None) };
-        let hold = engine.holds.insert(&self.key, holder, current_thread(), grant);
-        let listener: Arc<dyn ThreadEnd> = engine.clone();
-        on_thread_end(&listener);
-        Ok(Some(Guard::new(engine.clone(), hold)))
+        let engine = self.client.engine_for_io();
+        let Some(grant) = acquire_grant(engine, &self.spec, patience, Wanted::Lock, cancel)? else { return Ok(None) };
+        Ok(Some(enter(engine, &self.key, holder, grant)))
     }
 
     fn not_held(&self, engine: &Engine) -> Error {
-        let other = engine.holds.other_holder(&self.key, (self.client.holder)());
+        let other = engine.holds.other_holder(&self.key, self.client.holder());
         let detail = match other {
-            Some(holder) => format!("holder {holder} of this client has it, and only that thread can release it"),
-            None => "this thread has not acquired it, or has released it before".to_owned(),
+            Some(hold) => {
+                let (number, thread) = hold.holder();
+                let name = engine.config.holders.name(number, thread);
+                format!("{name} has it through this client, and only the holder can release it")
+            }
+            None => "it has not acquired the lock, or has released it before".to_owned(),
         };
         engine.not_held(&self.spec.name, detail)
     }
+}
+
+/// Where a grant becomes a hold.
+pub(super) struct Entry {
+    engine: Arc<Engine>,
+    key: HashedKey,
+    holder: u64,
+}
+
+impl Entry {
+    /// One hold more, where the holder has got the lock since it began.
+    pub(super) fn nested(&self) -> Result<Option<Guard>> {
+        nested(&self.engine, &self.key, self.holder)
+    }
+
+    pub(super) fn enter(&self, grant: Arc<Grant>) -> Guard {
+        enter(&self.engine, &self.key, self.holder, grant)
+    }
+}
+
+fn nested(engine: &Arc<Engine>, key: &HashedKey, holder: u64) -> Result<Option<Guard>> {
+    let Some(hold) = engine.holds.get(key, holder) else { return Ok(None) };
+    engine.check(&hold.grant)?;
+    hold.enter();
+    Ok(Some(Guard::new(engine.clone(), hold)))
+}
+
+fn enter(engine: &Arc<Engine>, key: &HashedKey, holder: u64, grant: Arc<Grant>) -> Guard {
+    let hold = engine.holds.insert(key, holder, current_thread(), grant);
+    let listener: Arc<dyn ThreadEnd> = engine.clone();
+    on_thread_end(&listener);
+    Guard::new(engine.clone(), hold)
 }
 
 /// A guard that releases nothing, also when whoever looks at it panics.

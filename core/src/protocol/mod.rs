@@ -6,9 +6,11 @@ mod wire;
 use std::time::Duration;
 
 pub(crate) use key::Key;
-pub(crate) use wire::{Malformed, decode_acquire, decode_inspection, decode_release, decode_renew, decode_unlock};
 pub(crate) use wire::{
-    encode_acquire, encode_inspection, encode_release, encode_renew, encode_tombstone, encode_unlock,
+    Malformed, decode_acquire, decode_inspection, decode_release, decode_renew, decode_unlock, decode_wait,
+};
+pub(crate) use wire::{
+    encode_acquire, encode_inspection, encode_release, encode_renew, encode_tombstone, encode_unlock, encode_wait,
 };
 
 use crate::token::Token;
@@ -35,7 +37,22 @@ pub(crate) struct Acquire<'a> {
     pub(crate) ttl: Duration,
     pub(crate) fence_retention: Duration,
     pub(crate) ask: Ask<'a>,
+    /// What a grant needs besides.
+    pub(crate) replication: Option<Replication>,
 }
+
+/// How many replicas have to acknowledge a grant before it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replication {
+    /// At least 1.
+    pub(crate) wanted: u32,
+    /// How long the server waits for them.
+    pub(crate) within: Duration,
+}
+
+/// How much longer than asked a server may wait: where nothing else happens, it looks at its clients' time limits this
+/// often (`hz` 10, the default of each).
+pub(crate) const SERVER_TICK: Duration = Duration::from_millis(100);
 
 /// What an acquire asks for when the lock is busy.
 #[derive(Clone, Debug)]
@@ -53,6 +70,11 @@ pub(crate) enum Ask<'a> {
 pub(crate) enum Acquired {
     Granted {
         fence: u64,
+    },
+    /// Granted on the server, and only that many replicas acknowledged it for `waited`: to be given up.
+    NotReplicated {
+        acknowledged: u32,
+        waited: Duration,
     },
     /// Another's; `left` until its ttl or turn ends, if that is known. Rank and score for [`Ask::Join`].
     Busy {

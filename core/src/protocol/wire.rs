@@ -110,6 +110,12 @@ pub(crate) fn encode_inspection(key: &super::Key) -> (Vec<u8>, usize) {
     (pipe.get_packed_pipeline(), 6)
 }
 
+/// The request to wait, for `limit` at most, until `replicas` have what this connection has written so far.
+pub(crate) fn encode_wait(replicas: u32, limit: Duration) -> Vec<u8> {
+    // 0 ms would be no limit.
+    redis::cmd("WAIT").arg(replicas).arg(millis(limit).max(1)).get_packed_command()
+}
+
 /// A reply of none of the shapes that the protocol knows.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
@@ -201,6 +207,11 @@ pub(crate) fn decode_renew(value: &Value, count: usize) -> Result<Vec<bool>, Mal
     parse().ok_or_else(|| malformed("renew", value))
 }
 
+/// How many replicas have it.
+pub(crate) fn decode_wait(value: &Value) -> Result<u32, Malformed> {
+    integer(value).and_then(|count| u32::try_from(count).ok()).ok_or_else(|| malformed("WAIT", value))
+}
+
 /// The reply of the inspecting transaction; `Err(Ok(role))` names a key with foreign data.
 pub(crate) fn decode_inspection(value: &Value) -> Result<Inspection, Result<Role, Malformed>> {
     let unreadable = || Err(malformed("inspect", value));
@@ -248,6 +259,17 @@ mod tests {
         let tried = Value::Array(vec![Value::Int(0), Value::Int(-1), Value::Int(-1), bulk(""), bulk("")]);
         assert_eq!(decode_acquire(&tried), Ok(Acquired::Busy { left: None, place: None }));
         assert_eq!(decode_renew(&Value::Array(vec![Value::Int(1), Value::Int(0)]), 2), Ok(vec![true, false]));
+    }
+
+    #[test]
+    fn a_wait_for_replicas_is_never_without_a_limit() {
+        let words = |limit| String::from_utf8(encode_wait(2, limit)).unwrap();
+        assert_eq!(words(Duration::from_millis(70)), "*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$2\r\n70\r\n");
+        assert!(words(Duration::from_micros(999)).ends_with("$1\r\n1\r\n"));
+        assert_eq!(decode_wait(&Value::Int(2)), Ok(2));
+        for value in [Value::Int(-1), Value::Nil, Value::Okay, bulk("1")] {
+            assert!(decode_wait(&value).is_err(), "{value:?}");
+        }
     }
 
     #[test]

@@ -18,6 +18,17 @@ use super::workers::Threads;
 /// server's return.
 const RETRY_GAP: std::ops::Range<u64> = 25..75;
 
+/// What ended while it held a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Abandoned {
+    /// A thread, or whatever else a binding takes for a holder.
+    Holder,
+    /// The value that was the lease.
+    Lease,
+    /// The last handle of the client.
+    Client,
+}
+
 /// A release for the background.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -28,9 +39,9 @@ pub(crate) struct Job {
     not_before: Moment,
     /// When trying has no use any more.
     until: Moment,
-    /// The fence of a lease whose thread ended without releasing it: to be logged here, because the log's own
-    /// thread-local state may have ended before that thread's redlatch did.
-    abandoned: Option<u64>,
+    /// The fence of a lease whose holder ended without releasing it, and what kind of holder that was: to be logged here,
+    /// because the log's own thread-local state may have ended before that thread's redlatch did.
+    abandoned: Option<(u64, Abandoned)>,
 }
 
 impl Job {
@@ -41,8 +52,8 @@ impl Job {
         Job { spec: spec.clone(), token: token.clone(), tombstone, not_before: now, until, abandoned: None }
     }
 
-    pub(crate) fn of_ended_thread(grant: &Grant, now: Moment, until: Moment) -> Job {
-        let abandoned = Some(grant.fence);
+    pub(crate) fn of_ended_holder(grant: &Grant, what: Abandoned, now: Moment, until: Moment) -> Job {
+        let abandoned = Some((grant.fence, what));
         Job { abandoned, ..Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, now, until) }
     }
 
@@ -174,12 +185,23 @@ impl Janitor {
     fn attempt(&self, lane: &dyn Transport, mut job: Job) -> Option<Job> {
         let now = self.clock.now();
         let (name, tombstone) = (&*job.spec.name, job.tombstone.then(|| tombstone_life(job.spec.options.ttl)));
-        if let Some(fence) = job.abandoned.take() {
-            tracing::warn!(
+        match job.abandoned.take() {
+            Some((fence, Abandoned::Holder)) => tracing::warn!(
                 lock = name,
                 fence,
-                "a thread ended without releasing a lock it held; it is released in the background"
-            );
+                "a holder ended without releasing its lock: it is released in the background"
+            ),
+            Some((fence, Abandoned::Lease)) => tracing::warn!(
+                lock = name,
+                fence,
+                "a lease was dropped without being released: it is released in the background"
+            ),
+            Some((fence, Abandoned::Client)) => tracing::warn!(
+                lock = name,
+                fence,
+                "a client was dropped while a lock of it was held: it is released in the background"
+            ),
+            None => {}
         }
         let request = Release { key: &job.spec.key, token: &job.token, tombstone, turn: self.turn };
         match lane.release(&request, now.after(self.io_timeout)) {

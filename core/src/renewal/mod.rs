@@ -20,7 +20,7 @@ use crate::lease::{Ended, Grant, margin};
 use crate::transport::Transport;
 
 use due::DueQueue;
-pub(crate) use janitor::{Janitor, Job};
+pub(crate) use janitor::{Abandoned, Janitor, Job};
 use watch::Watch;
 pub(crate) use workers::Threads;
 
@@ -121,6 +121,13 @@ impl Keeper {
         }
         if queue_callback && grant.spec.options.on_lost.is_some() {
             self.watch.queue_callback(grant, reason);
+        }
+    }
+
+    /// Ends every live lease of the lock `name`, which has been taken away.
+    pub(crate) fn lose_named(&self, name: &str) {
+        for grant in self.watch.all().iter().filter(|grant| &*grant.spec.name == name) {
+            self.lose(grant, LostReason::Taken);
         }
     }
 

@@ -12,8 +12,12 @@ pub(crate) struct Fault {
     pub(crate) detail: String,
     /// The request may have reached the server and may be executed, now or later.
     pub(crate) unanswered: bool,
+    /// The lock was granted before this went wrong: the key has the token.
+    pub(crate) granted: bool,
     /// The connection had been idle and turned out to be closed: worth one retry without a pause.
     pub(crate) stale: bool,
+    /// A signal interrupted the wait for the reply.
+    pub(crate) interrupted: bool,
     pub(crate) source: Option<Source>,
 }
 
@@ -35,7 +39,7 @@ pub(crate) enum FaultKind {
 }
 
 /// Error codes that pass by themselves, so that waiting for them makes sense.
-const REFUSING: [&str; 13] = [
+const REFUSING: [&str; 14] = [
     "LOADING",
     "READONLY",
     "MASTERDOWN",
@@ -49,6 +53,7 @@ const REFUSING: [&str; 13] = [
     "ASK",
     "UNKILLABLE",
     "NOTBUSY",
+    "UNBLOCKED",
 ];
 
 impl Fault {
@@ -57,13 +62,22 @@ impl Fault {
         matches!(self.kind, FaultKind::Unreachable | FaultKind::Refusing)
     }
 
+    /// Whether it says nothing of the server, so that the next attempt needs no pause.
+    pub(crate) fn is_worth_repeating(&self) -> bool {
+        self.stale || self.interrupted
+    }
+
     /// Whether the server answered with this error code.
     pub(crate) fn is_code(&self, code: &str) -> bool {
         !self.unanswered && self.detail.split(' ').next() == Some(code)
     }
 
     pub(crate) fn unreachable(detail: impl Into<String>) -> Fault {
-        Fault { kind: FaultKind::Unreachable, detail: detail.into(), unanswered: false, stale: false, source: None }
+        Fault::of(FaultKind::Unreachable, detail.into())
+    }
+
+    fn of(kind: FaultKind, detail: String) -> Fault {
+        Fault { kind, detail, unanswered: false, granted: false, stale: false, interrupted: false, source: None }
     }
 
     /// A connection that could not be made: nothing of the request was sent.
@@ -77,14 +91,20 @@ impl Fault {
             },
         };
         let detail = if error.is_timeout() { "no answer while connecting".to_owned() } else { words(&error) };
-        Fault { kind, detail, unanswered: false, stale: false, source: Some(Box::new(error)) }
+        Fault { source: Some(Box::new(error)), ..Fault::of(kind, detail) }
     }
 
     /// A connection that was made and came to nothing before it could be used.
     pub(crate) fn login(error: RedisError, address: &ConnectionAddr) -> Fault {
         // A Redis server takes the beginning of TLS for the beginning of a command, and waits for its end.
-        let no_tls = error.is_timeout() || error.to_string().contains("corrupt message");
+        let words = error.to_string();
+        let no_tls = error.is_timeout() || words.contains("corrupt message");
+        // Only a server that asks its clients for certificates says this.
+        let ours = words.contains("fatal alert") && ["Certificate", "UnknownCA"].iter().any(|it| words.contains(it));
         let hint = match address {
+            ConnectionAddr::TcpTls { .. } if ours => {
+                "; the server wants a certificate of its clients (tls_cert, tls_key) that it can verify"
+            }
             ConnectionAddr::Tcp(..) if !error.is_timeout() => {
                 "; if the server speaks TLS on this port, the URL begins with rediss://"
             }
@@ -101,7 +121,9 @@ impl Fault {
     pub(crate) fn broken(error: RedisError, reused: bool) -> Fault {
         let stale = reused && error.is_connection_dropped();
         let detail = if error.is_timeout() { "no reply in time".to_owned() } else { words(&error) };
-        Fault { kind: FaultKind::Unreachable, detail, unanswered: true, stale, source: Some(Box::new(error)) }
+        let interrupted = is_interruption(&error);
+        let source: Option<Source> = Some(Box::new(error));
+        Fault { unanswered: true, stale, interrupted, source, ..Fault::unreachable(detail) }
     }
 
     /// An error that the server gave as its answer.
@@ -109,13 +131,27 @@ impl Fault {
         let details = error.details().unwrap_or_default();
         let code = error.code();
         let detail = if details.is_empty() { code.to_owned() } else { format!("{code} {details}") };
-        Fault { kind: kind_of(code, details), detail, unanswered: false, stale: false, source: None }
+        Fault::of(kind_of(code, details), detail)
+    }
+
+    /// What went wrong with the wait for replicas that followed a grant.
+    pub(crate) fn after_grant(self) -> Fault {
+        let detail = format!("granted, but the wait for its replicas failed: {}", self.detail);
+        // A connection that has just answered was not closed while idle.
+        Fault { granted: true, stale: false, detail, ..self }
     }
 
     /// A reply that the protocol does not know: the request may have been executed.
     pub(crate) fn garbled(malformed: Malformed) -> Fault {
-        Fault { kind: FaultKind::Unreachable, detail: malformed.0, unanswered: true, stale: false, source: None }
+        Fault { unanswered: true, ..Fault::unreachable(malformed.0) }
     }
+}
+
+/// Whether a signal's handler ran while the socket was read. Reads that have a time limit are not restarted then, whatever
+/// the handler asks for (signal(7)).
+fn is_interruption(error: &RedisError) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
 }
 
 /// The error in words for people.
@@ -148,6 +184,10 @@ fn kind_of(code: &str, details: &str) -> FaultKind {
     if details.contains("max number of clients") {
         return FaultKind::Refusing;
     }
+    // A primary that has become a replica between a grant and the wait for its replicas.
+    if details.contains("WAIT cannot be used with replica") {
+        return FaultKind::Refusing;
+    }
     let wrapped = code == "ERR" || code.starts_with('@');
     class_of(code).or_else(|| if wrapped { inner() } else { None }).unwrap_or_else(|| {
         // The wording of an access denial inside a script, before and since 7.0.
@@ -178,6 +218,16 @@ mod tests {
         assert_eq!(kind_of("ERR", wrapped), FaultKind::Refusing);
         let passed_on = "10: -READONLY You can't write against a read only replica.";
         assert_eq!(kind_of("@user_script:", passed_on), FaultKind::Refusing);
+    }
+
+    #[test]
+    fn a_primary_that_became_a_replica_during_the_wait_for_its_own_replicas_is_refusing() {
+        let text = "WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
+                    configured to be writable (which is not the default) writes to replicas are just local and are not \
+                    propagated.";
+        assert_eq!(kind_of("ERR", text), FaultKind::Refusing);
+        let text = "force unblock from blocking operation, instance state changed (master -> replica?)";
+        assert_eq!(kind_of("UNBLOCKED", text), FaultKind::Refusing);
     }
 
     #[test]

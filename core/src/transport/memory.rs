@@ -272,7 +272,12 @@ impl Keyspace {
 
 impl Transport for Arc<MemoryServer> {
     fn acquire(&self, request: &Acquire<'_>, _by: Moment) -> Exchange<Acquired> {
-        Ok(self.with(request.key, |keyspace, now| keyspace.acquire(request, now)))
+        let mut answer = self.with(request.key, |keyspace, now| keyspace.acquire(request, now));
+        if let (Acquired::Granted { .. }, Some(_)) = (answer.reply, request.replication) {
+            // The store has no replicas, so none acknowledges.
+            answer.reply = Acquired::NotReplicated { acknowledged: 0, waited: Duration::ZERO };
+        }
+        Ok(answer)
     }
 
     fn release(&self, request: &Release<'_>, _by: Moment) -> Exchange<ReleaseAnswer> {

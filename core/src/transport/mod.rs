@@ -5,9 +5,11 @@
 mod fault;
 mod listening;
 mod memory;
+mod replicas;
 mod resolve;
 mod single;
 mod slot;
+mod tls;
 mod url;
 
 use std::fmt;
@@ -17,6 +19,7 @@ pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use memory::MemoryServer;
 pub(crate) use single::Single;
 pub(crate) use slot::Opener;
+pub(crate) use tls::TlsFiles;
 pub(crate) use url::{Endpoint, Target};
 
 use crate::clock::Moment;

@@ -15,6 +15,7 @@ use crate::protocol::{
 };
 
 use super::listening::listen;
+use super::replicas::await_replicas;
 use super::slot::{Opener, Slot};
 use super::{Answered, Exchange, Fault, FaultKind, Listener, Transport};
 
@@ -157,23 +158,31 @@ impl Single {
         encode: impl Fn(bool) -> Vec<u8>,
         decode: impl Fn(&Value) -> Result<T, Fault>,
     ) -> Exchange<T> {
-        self.with_slot(urgency, by, |slot| {
-            let whole = self.send_source.load(Ordering::Relaxed);
-            let mut answer = slot.exchange(&self.opener, &encode(whole), 1, by);
-            if matches!(&answer, Err(fault) if fault.is_code("NOSCRIPT")) {
-                answer = slot.exchange(&self.opener, &encode(true), 1, by);
-            }
-            let unanswered = matches!(&answer, Err(fault) if fault.unanswered);
-            if unanswered != whole {
-                self.send_source.store(unanswered, Ordering::Relaxed);
-            }
-            let Answered { reply, sent } = answer?;
-            let decoded = decode(&reply);
-            if decoded.is_err() {
-                slot.taint();
-            }
-            decoded.map(|reply| Answered { reply, sent })
-        })
+        self.with_slot(urgency, by, |slot| self.script_on(slot, by, encode, decode))
+    }
+
+    fn script_on<T>(
+        &self,
+        slot: &mut Slot,
+        by: Moment,
+        encode: impl Fn(bool) -> Vec<u8>,
+        decode: impl Fn(&Value) -> Result<T, Fault>,
+    ) -> Exchange<T> {
+        let whole = self.send_source.load(Ordering::Relaxed);
+        let mut answer = slot.exchange(&self.opener, &encode(whole), 1, by);
+        if matches!(&answer, Err(fault) if fault.is_code("NOSCRIPT")) {
+            answer = slot.exchange(&self.opener, &encode(true), 1, by);
+        }
+        let unanswered = matches!(&answer, Err(fault) if fault.unanswered);
+        if unanswered != whole {
+            self.send_source.store(unanswered, Ordering::Relaxed);
+        }
+        let Answered { reply, sent } = answer?;
+        let decoded = decode(&reply);
+        if decoded.is_err() {
+            slot.taint();
+        }
+        decoded.map(|reply| Answered { reply, sent })
     }
 }
 
@@ -210,12 +219,16 @@ impl Single {
 
 impl Transport for Single {
     fn acquire(&self, request: &Acquire<'_>, by: Moment) -> Exchange<Acquired> {
-        self.script(
-            Urgency::Other,
-            by,
-            |whole| encode_acquire(request, whole),
-            |value| decode_acquire(value).map_err(Fault::garbled),
-        )
+        let decode = |value: &Value| decode_acquire(value).map_err(Fault::garbled);
+        self.with_slot(Urgency::Other, by, |slot| {
+            let answer = self.script_on(slot, by, |whole| encode_acquire(request, whole), decode)?;
+            match (answer.reply, request.replication) {
+                (Acquired::Granted { .. }, Some(replication)) => {
+                    await_replicas(slot, &self.opener, answer, replication, request.ttl, by)
+                }
+                _ => Ok(answer),
+            }
+        })
     }
 
     fn release(&self, request: &Release<'_>, by: Moment) -> Exchange<ReleaseAnswer> {

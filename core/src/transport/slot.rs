@@ -27,6 +27,18 @@ pub(crate) struct Slot {
     timeout: Duration,
 }
 
+/// What is sent over a connection, and how.
+struct Request<'a> {
+    bytes: &'a [u8],
+    /// How many replies come, of which the last one counts.
+    replies: usize,
+    by: Moment,
+    /// The longest time for each.
+    most: Duration,
+    /// The connection has been used before.
+    reused: bool,
+}
+
 impl Slot {
     pub(crate) fn empty() -> Slot {
         Slot { connection: None, timeout: Duration::ZERO }
@@ -35,7 +47,7 @@ impl Slot {
     /// Sends `request` and reads `replies` replies, of which the last one counts, by `by`.
     pub(crate) fn exchange(&mut self, open: &Opener, request: &[u8], replies: usize, by: Moment) -> Exchange<Value> {
         let reused = self.connection.is_some();
-        let mut connection = match self.connection.take() {
+        let connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
                 self.timeout = Duration::ZERO;
@@ -43,8 +55,22 @@ impl Slot {
                 open.connect(by)?
             }
         };
+        self.converse(connection, open, Request { bytes: request, replies, by, most: open.limits.io, reused })
+    }
+
+    /// As [`exchange`](Slot::exchange), only over the connection that answered last, and for longer than the limit of
+    /// a request if `by` says so: for a server that is asked to wait.
+    pub(crate) fn follow_up(&mut self, open: &Opener, request: &[u8], by: Moment) -> Exchange<Value> {
+        let Some(connection) = self.connection.take() else {
+            return Err(Fault::unreachable("the connection is gone"));
+        };
+        self.converse(connection, open, Request { bytes: request, replies: 1, by, most: Duration::MAX, reused: true })
+    }
+
+    fn converse(&mut self, mut connection: Connection, open: &Opener, request: Request<'_>) -> Exchange<Value> {
+        let Request { bytes: request, replies, by, most, reused } = request;
         let sent = open.clock.now();
-        let left = by.since(sent).min(open.limits.io);
+        let left = by.since(sent).min(most);
         if left.is_zero() {
             self.connection = Some(connection);
             return Err(Fault::unreachable("no time left to send the request"));
@@ -60,7 +86,7 @@ impl Slot {
                 if let Value::ServerError(error) = &reply {
                     refused.get_or_insert(error.clone());
                 }
-                let left = by.since(open.clock.now()).min(open.limits.io).max(Duration::from_millis(1));
+                let left = by.since(open.clock.now()).min(most).max(Duration::from_millis(1));
                 self.set_timeout(&connection, left, open.limits.io).map_err(|error| Fault::broken(error, reused))?;
             }
         }

@@ -36,7 +36,7 @@ impl Stage {
     }
 
     fn ask(&self, token: &Token, ask: Ask<'_>) -> Acquired {
-        let request = Acquire { key: &self.key, token, ttl: TTL, fence_retention: TTL, ask };
+        let request = Acquire { key: &self.key, token, ttl: TTL, fence_retention: TTL, ask, replication: None };
         self.server.acquire(&request, Moment::FAR).unwrap().reply
     }
 
@@ -83,36 +83,36 @@ fn timing() -> Timing {
 #[test]
 fn a_push_that_comes_before_the_sleep_is_not_missed() {
     let stage = Stage::new();
-    let registry = WaiterRegistry::new(&stage.clock);
+    let registry = Arc::new(WaiterRegistry::new(&stage.clock));
     let token = stage.token();
     let sleeper = registry.join(&token, "lock:a", None);
     registry.push(token.as_str());
-    assert_eq!(sleeper.sleep(Moment::FAR), Wake::Push);
+    assert_eq!(sleeper.sleep(Moment::FAR, None), Some(Wake::Push));
 }
 
 #[test]
 fn a_push_that_comes_twice_wakes_once_after_the_request_that_answers_it() {
     let stage = Stage::new();
-    let registry = WaiterRegistry::new(&stage.clock);
+    let registry = Arc::new(WaiterRegistry::new(&stage.clock));
     let token = stage.token();
     let sleeper = registry.join(&token, "lock:a", None);
     registry.push(token.as_str());
     registry.push(token.as_str());
-    assert_eq!(sleeper.sleep(Moment::FAR), Wake::Push);
+    assert_eq!(sleeper.sleep(Moment::FAR, None), Some(Wake::Push));
     registry.push(token.as_str());
     sleeper.about_to_ask();
-    assert_eq!(sleeper.sleep(stage.clock.now()), Wake::Tick);
+    assert_eq!(sleeper.sleep(stage.clock.now(), None), Some(Wake::Tick));
 }
 
 #[test]
 fn a_push_for_a_waiter_that_is_gone_wakes_nobody() {
     let stage = Stage::new();
-    let registry = WaiterRegistry::new(&stage.clock);
+    let registry = Arc::new(WaiterRegistry::new(&stage.clock));
     let (gone, here) = (stage.token(), stage.token());
     drop(registry.join(&gone, "lock:a", None));
     let sleeper = registry.join(&here, "lock:a", None);
     registry.push(gone.as_str());
-    assert_eq!(sleeper.sleep(stage.clock.now()), Wake::Tick);
+    assert_eq!(sleeper.sleep(stage.clock.now(), None), Some(Wake::Tick));
 }
 
 #[test]
@@ -149,13 +149,13 @@ fn a_waiter_that_is_cancelled_on_its_turn_passes_the_turn_on() {
 #[test]
 fn a_cancel_that_comes_before_the_wait_or_during_the_sleep_ends_it() {
     let stage = Stage::new();
-    let registry = WaiterRegistry::new(&stage.clock);
+    let registry = Arc::new(WaiterRegistry::new(&stage.clock));
     let cancel = CancelToken::new();
     let early = registry.join(&stage.token(), "lock:a", Some(&cancel));
     cancel.cancel();
-    assert_eq!(early.sleep(Moment::FAR), Wake::Cancelled);
+    assert_eq!(early.sleep(Moment::FAR, None), Some(Wake::Cancelled));
     let late = registry.join(&stage.token(), "lock:a", Some(&cancel));
-    assert_eq!(late.sleep(Moment::FAR), Wake::Cancelled);
+    assert_eq!(late.sleep(Moment::FAR, None), Some(Wake::Cancelled));
     let mut waiter = Waiter::new(Patience::Forever, timing(), stage.clock.now());
     waiter.woken(Wake::Cancelled, stage.clock.now());
     assert!(matches!(waiter.next(stage.clock.now()), Step::Done(Verdict::Cancelled)));
@@ -325,15 +325,15 @@ impl Silent {
 #[test]
 fn the_first_waiter_of_a_client_leads_and_the_next_is_told_when_it_leaves() {
     let stage = Stage::new();
-    let registry = WaiterRegistry::new(&stage.clock);
+    let registry = Arc::new(WaiterRegistry::new(&stage.clock));
     let first = registry.join(&stage.token(), "lock:a", None);
     let second = registry.join(&stage.token(), "lock:a", None);
     let elsewhere = registry.join(&stage.token(), "lock:b", None);
     assert!(first.leads() && !second.leads() && elsewhere.leads());
     drop(first);
-    assert_eq!(second.sleep(Moment::FAR), Wake::Lead);
+    assert_eq!(second.sleep(Moment::FAR, None), Some(Wake::Lead));
     assert!(second.leads());
-    assert_eq!(second.sleep(stage.clock.now()), Wake::Tick);
+    assert_eq!(second.sleep(stage.clock.now(), None), Some(Wake::Tick));
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl WaiterRegistry {
     ///
     /// The first of a lock's waiters leads: whatever their ranks at the server, one of a client asks often enough to
     /// notice within half a turn that someone else let a turn pass.
-    pub(crate) fn join(&self, token: &Token, key: &str, cancel: Option<&CancelToken>) -> Sleeper<'_> {
+    pub(crate) fn join(self: &Arc<Self>, token: &Token, key: &str, cancel: Option<&CancelToken>) -> Sleeper {
         // A manual clock waits for a waiter that is awake: it asks, and sleeps again, at the instant it woke.
         let awake = self.clock.background();
         let bed = Arc::new(Monitor::new(&self.clock, true, BedState::default()));
@@ -82,7 +82,7 @@ impl WaiterRegistry {
         if let Some(cancel) = cancel {
             cancel.watch(&bed);
         }
-        Sleeper { registry: self, bed, token: token.clone(), key: key.into(), _awake: awake }
+        Sleeper { registry: self.clone(), bed, token: token.clone(), key: key.into(), _awake: awake }
     }
 
     /// Wakes the waiter of `token`; one that is not here any more was granted by
@@ -96,7 +96,7 @@ impl WaiterRegistry {
     }
 
     /// A place to sleep for a thread that waits for no lock, and that the end of the client wakes.
-    pub(crate) fn nap(&self, token: &Token) -> Sleeper<'_> {
+    pub(crate) fn nap(self: &Arc<Self>, token: &Token) -> Sleeper {
         self.join(token, "", None)
     }
 
@@ -164,38 +164,44 @@ pub(super) fn cancel_bed(bed: &Bed) {
 
 /// One waiter's place to sleep.
 #[derive(Debug)]
-pub(crate) struct Sleeper<'a> {
-    registry: &'a WaiterRegistry,
+pub(crate) struct Sleeper {
+    registry: Arc<WaiterRegistry>,
     bed: Arc<Bed>,
     token: Token,
     key: Box<str>,
     _awake: Background,
 }
 
-impl Sleeper<'_> {
-    /// Sleeps until `until` or until woken; also for what came since the last [`Sleeper::about_to_ask`].
-    pub(crate) fn sleep(&self, until: Moment) -> Wake {
+impl Sleeper {
+    /// Sleeps until `until` or until woken; also for what came since the last [`Sleeper::about_to_ask`]. With `block`, for
+    /// that long at most by the system's clock: `None` when nothing has happened by then, or a little earlier.
+    pub(crate) fn sleep(&self, until: Moment, block: Option<Duration>) -> Option<Wake> {
         let mut state = self.bed.lock();
+        let mut slept = block == Some(Duration::ZERO);
         loop {
             if state.closed {
-                return Wake::Closed;
+                return Some(Wake::Closed);
             }
             if state.cancelled {
-                return Wake::Cancelled;
+                return Some(Wake::Cancelled);
             }
             if std::mem::take(&mut state.pushed) {
-                return Wake::Push;
+                return Some(Wake::Push);
             }
             if std::mem::take(&mut state.told_to_lead) {
-                return Wake::Lead;
+                return Some(Wake::Lead);
             }
             if let Some(spread) = state.recheck.take() {
-                return Wake::Recheck(spread);
+                return Some(Wake::Recheck(spread));
             }
             if self.registry.clock.now() >= until {
-                return Wake::Tick;
+                return Some(Wake::Tick);
             }
-            state = state.wait_until(until);
+            if slept {
+                return None;
+            }
+            state = state.wait_within(until, block);
+            slept = block.is_some();
         }
     }
 
@@ -212,7 +218,7 @@ impl Sleeper<'_> {
     }
 }
 
-impl Drop for Sleeper<'_> {
+impl Drop for Sleeper {
     fn drop(&mut self) {
         self.registry.leave(&self.token, &self.key);
         self.bed.lock().left = true;

@@ -4,9 +4,10 @@
 //! |---|---|
 //! | granted in time | done: granted |
 //! | granted after the lease's own deadline | ask again with the same token |
+//! | granted, but too few replicas acknowledged it | done: not replicated |
 //! | busy, not waiting | done: busy |
 //! | busy, time left | sleep until the poll, the end of what keeps it busy (first two ranks), or the limit |
-//! | a failure that can pass, time left | a short sleep, or none for a connection that was stale |
+//! | a failure that can pass, time left | a short sleep, or none for a stale connection or a signal |
 //! | no answer to a request that the limit cut short, after busy | sleep until the limit, done: timed out |
 //! | any other failure | done: failed |
 //! | limit reached | done: timed out, or unavailable when the last word was a failure |
@@ -62,6 +63,11 @@ pub(crate) enum Verdict {
         fence: u64,
         sent: Moment,
     },
+    /// The key has the token, and too few replicas acknowledged it in the time that the server waited for them.
+    NotReplicated {
+        acknowledged: u32,
+        waited: Duration,
+    },
     Busy,
     TimedOut,
     /// The limit was reached, and the last word was this failure.
@@ -98,6 +104,8 @@ pub(crate) struct Waiter {
     started: Moment,
     /// An acquire got no answer, so that one may still be executed.
     unanswered: bool,
+    /// The server granted an acquire that came to nothing here: the key may have the token.
+    granted_in_vain: bool,
     place: Option<Place>,
     asked: u64,
     busy_seen: bool,
@@ -119,6 +127,7 @@ impl Waiter {
             timing,
             started: now,
             unanswered: false,
+            granted_in_vain: false,
             place: None,
             asked: 0,
             busy_seen: false,
@@ -138,6 +147,11 @@ impl Waiter {
     /// An acquire of the token went unanswered: whoever gives up must leave a tombstone.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.unanswered
+    }
+
+    /// The server may know the token: whoever gives up must release it.
+    pub(crate) fn must_release(&self) -> bool {
+        self.place.is_some() || self.unanswered || self.granted_in_vain
     }
 
     /// Whether someone else had the lock at some point.
@@ -181,6 +195,12 @@ impl Waiter {
                 let outage = self.outage.take().map(|(since, _)| since);
                 match answer.reply {
                     Acquired::Granted { fence } => self.granted(fence, answer.sent, now, outage),
+                    Acquired::NotReplicated { acknowledged, waited } => {
+                        self.granted_in_vain = true;
+                        // The server waited for others; it was not away.
+                        self.took = self.took.saturating_sub(waited);
+                        Some(Step::Done(Verdict::NotReplicated { acknowledged, waited }))
+                    }
                     Acquired::Busy { left, place } => Some(self.busy(left, place, inbox, now)),
                     Acquired::Abandoned => Some(Step::Done(Verdict::Abandoned)),
                 }
@@ -263,16 +283,17 @@ impl Waiter {
 
     fn failed(&mut self, fault: Fault, now: Moment) -> Option<Step> {
         self.unanswered |= fault.unanswered;
+        self.granted_in_vain |= fault.granted;
         if !fault.is_retryable() {
             return Some(Step::Done(Verdict::Failed(fault)));
         }
         // The caller's limit cut the wait for a slot, a connection or this answer short, which says nothing of the
-        // server. The last word is busy.
-        let cut_short = fault.kind == FaultKind::Unreachable;
+        // server. The last word is busy, unless it was a grant.
+        let cut_short = fault.kind == FaultKind::Unreachable && !fault.granted;
         if cut_short && self.busy_seen && self.outage.is_none() && now.after(FIRST_ANSWER) >= self.limit() {
             return Some(Step::Sleep { until: self.limit() });
         }
-        let stale = fault.stale;
+        let at_once = fault.is_worth_repeating();
         let limit = self.limit();
         self.outage = Some(match self.outage.take() {
             // A request that the caller's limit has cut short says less than the failure before it.
@@ -280,7 +301,7 @@ impl Waiter {
             Some((since, _)) => (since, fault),
             None => (now, fault),
         });
-        if stale {
+        if at_once {
             return None;
         }
         // With little time left one more request counts for more than a calm server.
@@ -526,11 +547,99 @@ mod tests {
         }
     }
 
+    fn not_replicated(sent: u64) -> Exchange<Acquired> {
+        let reply = Acquired::NotReplicated { acknowledged: 1, waited: Duration::from_millis(100) };
+        Ok(Answered { reply, sent: at(sent) })
+    }
+
     #[test]
-    fn a_stale_connection_costs_no_pause() {
-        let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
+    fn a_grant_that_too_few_replicas_acknowledged_ends_every_wait_at_once_and_is_released_without_a_tombstone() {
+        for patience in [Patience::Try, Patience::Until(at(60_000)), Patience::Forever] {
+            let mut waiter = Waiter::new(patience, TIMING, at(0));
+            asks(&mut waiter, at(0));
+            waiter.answered(not_replicated(0), false, at(101));
+            let Step::Done(Verdict::NotReplicated { acknowledged: 1, waited }) = waiter.next(at(101)) else {
+                panic!("{patience:?} goes on")
+            };
+            assert_eq!(waited, Duration::from_millis(100));
+            assert!(waiter.must_release() && !waiter.is_unanswered());
+            // The server was busy with waiting, and answers: it is asked to release while the caller looks on.
+            assert!(waiter.is_reachable(Duration::from_millis(2)));
+        }
+    }
+
+    #[test]
+    fn a_grant_that_too_few_replicas_acknowledged_after_an_unanswered_acquire_owes_a_tombstone() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
         asks(&mut waiter, at(0));
-        waiter.answered(Err(Fault { stale: true, ..silence() }), false, at(1));
-        asks(&mut waiter, at(1));
+        waiter.answered(Err(silence()), false, at(1_000));
+        let woken = sleeps(&mut waiter, at(1_000));
+        asks(&mut waiter, woken);
+        waiter.answered(not_replicated(1_200), false, at(1_301));
+        assert!(matches!(waiter.next(at(1_301)), Step::Done(Verdict::NotReplicated { .. })));
+        assert!(waiter.must_release() && waiter.is_unanswered());
+    }
+
+    #[test]
+    fn a_grant_whose_replicas_took_it_past_its_deadline_is_no_grant() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+        asks(&mut waiter, at(0));
+        // Counted from before the acquire, however long the server then waited.
+        waiter.answered(granted(0), false, at(2_999));
+        asks(&mut waiter, at(2_999));
+        assert!(waiter.must_release());
+    }
+
+    #[test]
+    fn a_lost_answer_of_the_wait_for_replicas_is_asked_again_with_the_same_token() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(Err(silence().after_grant()), false, at(1_100));
+        let woken = sleeps(&mut waiter, at(1_100));
+        asks(&mut waiter, woken);
+        assert!(waiter.must_release() && waiter.is_unanswered());
+        waiter.answered(granted(1_300), false, at(1_301));
+        assert!(matches!(waiter.next(at(1_301)), Step::Done(Verdict::Granted { .. })));
+    }
+
+    #[test]
+    fn a_grant_without_word_of_its_replicas_at_the_limit_is_unavailable_not_busy() {
+        let mut waiter = Waiter::new(Patience::Until(at(500)), TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(busy(60_000, 0), false, at(1));
+        let woken = sleeps(&mut waiter, at(1));
+        asks(&mut waiter, woken);
+        waiter.answered(Err(silence().after_grant()), false, at(498));
+        assert_eq!(sleeps(&mut waiter, at(498)), at(500));
+        assert!(matches!(waiter.next(at(500)), Step::Done(Verdict::Unavailable(_))));
+    }
+
+    #[test]
+    fn a_user_that_may_not_wait_for_replicas_releases_what_it_was_granted() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+        asks(&mut waiter, at(0));
+        let denied = Fault { kind: FaultKind::Permission, ..Fault::unreachable("NOPERM") };
+        waiter.answered(Err(denied.after_grant()), false, at(1));
+        assert!(matches!(waiter.next(at(1)), Step::Done(Verdict::Failed(_))));
+        assert!(waiter.must_release() && !waiter.is_unanswered());
+    }
+
+    #[test]
+    fn a_close_during_the_wait_for_replicas_leaves_its_verdict() {
+        let mut waiter = Waiter::new(Patience::Forever, TIMING, at(0));
+        asks(&mut waiter, at(0));
+        waiter.answered(not_replicated(0), false, at(101));
+        waiter.closed();
+        assert!(matches!(waiter.next(at(101)), Step::Done(Verdict::NotReplicated { .. })));
+    }
+
+    #[test]
+    fn a_stale_connection_or_a_signal_costs_no_pause() {
+        for fault in [Fault { stale: true, ..silence() }, Fault { interrupted: true, ..silence() }] {
+            let mut waiter = Waiter::new(Patience::Try, TIMING, at(0));
+            asks(&mut waiter, at(0));
+            waiter.answered(Err(fault), false, at(1));
+            asks(&mut waiter, at(1));
+        }
     }
 }

@@ -9,8 +9,8 @@ from typing import Any
 
 from redlatch import _native
 from redlatch._locked import Locked, OnBusy
-from redlatch._native import Lease, Lock, Seconds
-from redlatch._types import LockInfo, LostInfo
+from redlatch._native import Lease, Lock
+from redlatch._types import LockInfo, LostInfo, Seconds
 
 OnLost = Callable[[LostInfo], object]
 """Gets a lost lease, on a thread of redlatch."""
@@ -191,4 +191,4 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return repr(self._native).replace("NativeClient", "redlatch.Client", 1)
+        return repr(self._native)

@@ -1,14 +1,10 @@
 """The extension: the Rust core with Python's habits. Import from ``redlatch``, not from here."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
-from redlatch._types import LostInfo, LostReason
-
-Seconds: TypeAlias = float | timedelta
-"""A span of time: seconds as ``float`` or ``int``, or a ``timedelta``. Never a ``bool`` or a text."""
+from redlatch._types import LostInfo, LostReason, Seconds
 
 __version__: Final[str]
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeAlias
+
+Seconds: TypeAlias = float | timedelta
+"""A span of time: seconds as ``float`` or ``int``, or a ``timedelta``. Never a ``bool`` or a text."""
 
 
 class LostReason(str, enum.Enum):

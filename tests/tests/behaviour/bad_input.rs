@@ -112,6 +112,12 @@ fn refused_client_options_are_named_with_their_bounds_and_nothing_is_sent() {
     for bad in [Duration::ZERO, ms(499), ms(10_001)] {
         refused(build(&|it| it.turn(bad)), "turn", &["500ms", "10s"]);
     }
+    for bad in [Duration::ZERO, ms(9), ms(60_001)] {
+        refused(build(&|it| it.replica_timeout(bad)), "replica_timeout", &["10ms", "60s"]);
+    }
+    for bad in [17, u32::MAX] {
+        refused(build(&|it| it.min_replicas(bad)), "min_replicas", &["0 to 16", &bad.to_string()]);
+    }
     for bad in [0, 1_025, u32::MAX] {
         refused(build(&|it| it.pool_size(bad)), "pool_size", &["1 to 1024", &bad.to_string()]);
     }
@@ -128,6 +134,7 @@ fn refused_client_options_are_named_with_their_bounds_and_nothing_is_sent() {
     // The bounds themselves are accepted, and still nothing is opened.
     let widest = store.builder().connect_timeout(ms(10)).io_timeout(60 * SECOND).pool_timeout(ms(10));
     let widest = widest.unavailable_after(24 * hour).fence_retention(30 * 24 * hour).turn(ms(500));
+    let widest = widest.min_replicas(16).replica_timeout(60 * SECOND);
     let widest = widest.pool_size(1_024).renewal_threads(64).label(&"x".repeat(64)).key_prefix(&"x".repeat(256));
     assert!(widest.build().is_ok_and(|client| client.lock(&"x".repeat(1_024)).is_ok()));
     assert_eq!(store.server().info("stats", "total_connections_received"), before);

@@ -23,6 +23,7 @@ mod plain_clients;
 mod reentry;
 mod releasing;
 mod statistics;
+mod stepping;
 mod threads;
 mod waiting;
 mod wire;

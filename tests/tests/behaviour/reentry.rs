@@ -119,7 +119,7 @@ thread_local! {
 
 // What bindings do whose tasks share threads.
 fn the_holder_may_be_a_task_instead_of_a_thread(store: &Store) {
-    let client = store.builder().holder_function(|| TASK.get()).build().unwrap();
+    let client = store.builder().holder_function(|| TASK.get(), |task| format!("task {task}")).build().unwrap();
     let lock = client.lock("a").unwrap();
     TASK.set(1);
     lock.acquire().unwrap().forget();
@@ -127,7 +127,12 @@ fn the_holder_may_be_a_task_instead_of_a_thread(store: &Store) {
     assert_eq!(lock.hold_count(), 0, "another task of the same thread");
     assert!(lock.try_acquire().unwrap().is_none());
     let error = lock.release().unwrap_err();
-    assert!(matches!(error, Error::NotHeld { .. }) && error.to_string().contains("holder 1"), "{error}");
+    assert!(
+        matches!(error, Error::NotHeld { .. })
+            && error.to_string().contains("task 1")
+            && error.to_string().contains("task 2"),
+        "{error}"
+    );
     thread::scope(|scope| {
         scope.spawn(|| {
             TASK.set(1);

@@ -199,6 +199,20 @@ fn without_all_access_rules_for_push_everything_works_by_polling() {
 }
 
 #[test]
+fn replicas_that_must_acknowledge_need_wait() {
+    each_server(|server| {
+        let client = || Client::builder(&server.url_as(USER, PASSWORD)).min_replicas(1).build().unwrap();
+        set_user(server, &documented());
+        let denied = client().lock(NAME).unwrap().try_acquire();
+        assert!(matches!(denied, Err(Error::Permission { .. })), "{denied:?}");
+        set_user(server, &[documented(), vec!["+wait"]].concat());
+        let alone = client().lock(NAME).unwrap().try_acquire();
+        assert!(matches!(alone, Err(Error::NotReplicated { wanted: 1, acknowledged: 0, .. })), "{alone:?}");
+        assert!(!server.exists("lock:order:17"));
+    });
+}
+
+#[test]
 fn a_database_other_than_0_needs_select() {
     each_server(|server| {
         let url = format!("{}1", server.url_as(USER, PASSWORD));

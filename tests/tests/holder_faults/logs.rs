@@ -171,7 +171,7 @@ fn neither_logs_nor_debug_output_nor_errors_show_a_token_or_a_password() {
         shown.texts.extend(capture.text().lines().map(str::to_owned));
         let logged = |text: &str| shown.texts.iter().any(|shown| shown.contains(text));
         for expected in
-            ["lease lost while held", "a thread ended", "release not confirmed", "renewal without an answer"]
+            ["lease lost while held", "a holder ended", "release not confirmed", "renewal without an answer"]
         {
             assert!(logged(expected), "no log line {expected:?}: the scenario has to reach it");
         }

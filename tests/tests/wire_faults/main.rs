@@ -2,7 +2,9 @@
 #![allow(clippy::disallowed_methods)]
 
 mod access;
+mod authority;
 mod broken_replies;
+mod certificates;
 mod chaos;
 mod connections;
 mod dead_servers;
@@ -12,6 +14,7 @@ mod lost_replies;
 mod pool;
 mod refusals;
 mod relay;
+mod replicas;
 mod slow_servers;
 mod support;
 mod tls;

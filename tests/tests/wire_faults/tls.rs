@@ -1,15 +1,13 @@
 //! TLS where the server speaks none, and the other way round. Fault 35.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 use std::time::Duration;
 
 use redlatch::{Client, Error, Released};
-use redlatch_tests::{Process, Server, ServerKind};
+use redlatch_tests::Process;
 
-use super::support::{NOISE, assert_took, assert_unavailable, client, closed_port, fixed, ms, timed, with_server};
+use super::authority::{Certificates, tls_server};
+use super::support::{NOISE, assert_took, assert_unavailable, client, fixed, ms, timed, with_server};
 
 const LIMIT: Duration = ms(400);
 const LONG: Duration = Duration::from_secs(30);
@@ -25,61 +23,6 @@ fn tls_client(address: &str) -> Option<Client> {
         }
         Err(error) => panic!("{error}"),
     }
-}
-
-/// A directory of this test's own with a certificate for `localhost`, made by an authority of its own.
-struct Certificates(PathBuf);
-
-impl Certificates {
-    /// `None` when there is no `openssl` to make them.
-    fn make() -> Option<Certificates> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("redlatch-tls-{}-{number}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let made = Certificates(dir);
-        let authority = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=authority \
-                         -keyout ca.key -out ca.crt";
-        let request = "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -keyout tls.key \
-                       -out tls.csr";
-        let sign = "x509 -req -in tls.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out tls.crt";
-        fs::write(made.0.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
-            .unwrap();
-        for arguments in [authority, request, sign] {
-            let openssl = Command::new("openssl").args(arguments.split_whitespace()).current_dir(&made.0).output();
-            let Ok(output) = openssl else {
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "CI needs openssl");
-                eprintln!("SKIPPED: no openssl to make a certificate");
-                return None;
-            };
-            assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Some(made)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Certificates {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A server that speaks TLS on a second port: Debian's is built with it. Returns that port.
-fn tls_server(certificates: &Certificates) -> Option<(Server, u16)> {
-    let kind = ServerKind::Redis70;
-    if !redlatch_tests::available().contains(&kind) {
-        return None;
-    }
-    let port = closed_port();
-    let quoted = |name: &str| format!("{:?}", certificates.path(name));
-    let builder = Server::builder(kind).config("tls-port", &port.to_string());
-    let builder = builder.config("tls-cert-file", &quoted("tls.crt")).config("tls-key-file", &quoted("tls.key"));
-    let builder = builder.config("tls-ca-cert-file", &quoted("ca.crt")).config("tls-auth-clients", "no");
-    Some((builder.user("app on >s3cret ~* &* +@all").start(), port))
 }
 
 #[test]

@@ -1,0 +1,211 @@
+//! Locks that belong to the holder that acquires them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
+use redlatch::{Guard, LockOptions};
+
+use crate::cancel::CancelToken;
+use crate::client::{Settings, Shared, with_callback};
+use crate::dispatch::call;
+use crate::holders;
+use crate::waiting::{Ask, LockAsk, drive};
+use crate::{arguments, errors, waiting};
+
+/// A lock by name, re-entrant like ``threading.RLock``, for all processes that use the same server.
+#[pyclass(frozen, weakref, module = "redlatch")]
+pub(crate) struct Lock {
+    lock: redlatch::Lock,
+    options: LockOptions,
+    wait: Option<Duration>,
+    on_lost: Mutex<Option<Py<PyAny>>>,
+    // The last field: the client must outlive what is made with it.
+    shared: Arc<Shared>,
+}
+
+impl Lock {
+    pub(crate) fn new(py: Python<'_>, shared: Arc<Shared>, name: &str, settings: Settings) -> PyResult<Lock> {
+        let options = settings.options();
+        let lock = shared.client().lock_with(name, options.clone()).map_err(|error| errors::raise(py, error))?;
+        let Settings { wait, on_lost, .. } = settings;
+        Ok(Lock { lock, options, wait, on_lost: Mutex::new(on_lost), shared })
+    }
+
+    /// Acquires; `false`: someone else has it.
+    fn acquire_as(&self, py: Python<'_>, ask: &Ask) -> PyResult<bool> {
+        let running = holders::enter(py)?;
+        if running.in_event_loop && ask.blocks() {
+            return Err(errors::would_block_loop(self.lock.name()));
+        }
+        if let Some(guard) = self.lock.reacquire().map_err(|error| errors::raise(py, error))? {
+            guard.forget();
+            return match py.check_signals() {
+                Ok(()) => Ok(true),
+                Err(interruption) => {
+                    let _ = call(py, || self.lock.release());
+                    Err(interruption)
+                }
+            };
+        }
+        let client = self.shared.used();
+        // A grant of its own options where there is a callback: it, and not this object, keeps the callback alive.
+        let request = match self.on_lost.lock().as_ref().map(|on_lost| on_lost.clone_ref(py)) {
+            None => self.lock.begin(ask.wait, ask.cancel.as_ref()),
+            Some(on_lost) => {
+                let options = with_callback(&self.options, on_lost);
+                let lock = client.lock_with(self.lock.name(), options);
+                lock.map_err(|error| errors::raise(py, error))?.begin(ask.wait, ask.cancel.as_ref())
+            }
+        };
+        let granted = drive(py, LockAsk { lock: &self.lock, request })?;
+        if granted {
+            running.holds(&self.shared);
+        }
+        Ok(granted)
+    }
+
+    /// The running holder's view of its lease; the outer error says that it has none.
+    fn look<T>(&self, py: Python<'_>, look: impl FnOnce(&Guard) -> T) -> PyResult<redlatch::Result<T>> {
+        holders::enter(py)?;
+        Ok(self.lock.with_held(look))
+    }
+
+    /// As [`look`](Self::look), where holding nothing is an error like any other.
+    fn look_held<T>(&self, py: Python<'_>, look: impl FnOnce(&Guard) -> redlatch::Result<T>) -> PyResult<T> {
+        self.look(py, look)?.and_then(|outcome| outcome).map_err(|error| errors::raise(py, error))
+    }
+
+    fn release_as(&self, py: Python<'_>) -> PyResult<()> {
+        holders::enter(py)?;
+        let (outcome, said) = call(py, || self.lock.release());
+        // An unconfirmed release is in the log: the background goes on with it.
+        outcome.map(drop).map_err(|error| errors::raise(py, error)).and(said)
+    }
+}
+
+#[pymethods]
+impl Lock {
+    /// The lock's name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.lock.name()
+    }
+
+    /// Acquires the lock: ``True`` when this holder has it, ``False`` when someone else has.
+    #[pyo3(
+        signature = (blocking=None, timeout=None, *, cancel=None),
+        text_signature = "($self, /, blocking=True, timeout=-1, *, cancel=None)"
+    )]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        blocking: Option<&Bound<'_, PyAny>>,
+        timeout: Option<&Bound<'_, PyAny>>,
+        cancel: Option<&CancelToken>,
+    ) -> PyResult<bool> {
+        self.acquire_as(py, &Ask::new(py, blocking, timeout, cancel)?)
+    }
+
+    /// Releases the lock; a nested one counts down and asks no server.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        self.release_as(py)
+    }
+
+    fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let lock = slf.get();
+        if !lock.acquire_as(slf.py(), &Ask { wait: lock.wait, cancel: None })? {
+            return Err(waiting::timed_out(slf.py(), lock.lock.name(), lock.wait));
+        }
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type, exc, traceback, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: &Bound<'_, PyAny>,
+        exc: Option<&Bound<'_, PyAny>>,
+        traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, traceback);
+        waiting::leave(self.release_as(py), exc)
+    }
+
+    /// The fencing token of this holder's lease.
+    #[getter]
+    fn fence(&self, py: Python<'_>) -> PyResult<u64> {
+        self.look_held(py, |guard| Ok(guard.fence()))
+    }
+
+    /// The token of this holder's lease, which proves ownership.
+    #[getter]
+    fn token(&self, py: Python<'_>) -> PyResult<String> {
+        self.look_held(py, |guard| Ok(guard.token().as_str().to_owned()))
+    }
+
+    /// How often this holder has the lock.
+    #[getter]
+    fn hold_count(&self, py: Python<'_>) -> PyResult<u32> {
+        holders::enter(py)?;
+        Ok(self.lock.hold_count())
+    }
+
+    /// Whether this holder's lease is valid now, by the clock of this machine.
+    #[getter]
+    fn held(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.look(py, Guard::is_held)?.unwrap_or(false))
+    }
+
+    /// Seconds until the deadline of this holder's lease.
+    #[getter]
+    fn remaining(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.look(py, Guard::remaining)?.unwrap_or_default().as_secs_f64())
+    }
+
+    /// Why this holder's lease was lost.
+    #[getter]
+    fn lost(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let lost = self.look(py, Guard::lost)?.unwrap_or(None);
+        lost.map(|reason| errors::reason(py, reason)).transpose()
+    }
+
+    /// Returns while this holder's lease is valid.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.look_held(py, Guard::check)
+    }
+
+    /// Resets the lease to its full ttl now.
+    fn renew(&self, py: Python<'_>) -> PyResult<()> {
+        holders::enter(py)?;
+        let (outcome, said) = call(py, || self.lock.with_held(Guard::renew).and_then(|outcome| outcome));
+        outcome.map_err(|error| errors::raise(py, error)).and(said)
+    }
+
+    /// Whether anyone has the lock now, by asking the server.
+    fn locked(&self, py: Python<'_>) -> PyResult<bool> {
+        let (outcome, said) = call(py, || self.lock.is_locked());
+        said?;
+        outcome.map_err(|error| errors::raise(py, error))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        holders::enter(py)?;
+        let name = arguments::shown(self.lock.name());
+        Ok(format!("<redlatch.Lock name={name} hold_count={}>", self.lock.hold_count()))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.on_lost.try_lock() {
+            Some(on_lost) => visit.call(&*on_lost),
+            None => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let on_lost = self.on_lost.lock().take();
+        drop(on_lost);
+    }
+}
