@@ -110,14 +110,14 @@ wheel() {
     build_wheel "$envs/build/bin/python"
     # The stable ABI does not cover free-threaded builds before 3.15: each gets a wheel of its own.
     if grep -q t <<<"$tags"; then
-        for tag in $(grep t <<<"$tags"); do build_wheel "$envs/venv-$tag/bin/python"; done
+        for tag in $(grep t <<<"$tags"); do build_wheel "$envs/venv-$tag/bin/python" --no-default-features; done
     else
         say 'no free-threaded CPython was found: nothing is built for one, nothing tested on one'
     fi
 }
 
 build_wheel() {
-    "$envs/build/bin/maturin" build --release --locked --quiet --manifest-path py/Cargo.toml --out "$wheels" --interpreter "$1"
+    "$envs/build/bin/maturin" build --release --quiet --manifest-path py/Cargo.toml --out "$wheels" --interpreter "$@"
 }
 
 install_wheel() {

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import redlatch
-from harness import Server, eventually
+from harness import Server, eventually, run_program
 
 
 def _lose(client: redlatch.Client, server: Server, prefix: str, name: str = "a") -> None:
@@ -120,3 +120,9 @@ def test_tokens_were_logged(
                 lock.release()
         assert eventually(lambda: caplog.records)
     assert not [token for token in tokens if token in caplog.text]
+
+
+def test_logging_was_first_imported_by_a_background_thread() -> None:
+    # While the main thread forks, that runs the fork hooks of logging by half: "cannot release un-acquired lock" in the
+    # parent, and a child in which the module is never finished.
+    assert run_program("imports") == ["logging", "threading"]
