@@ -138,6 +138,31 @@ def test_a_cancelled_task_calls_off_its_wait(client: redlatch.Client, other: red
         asyncio.run(main())
 
 
+def test_a_lease_whose_task_was_cancelled_stayed_locked(
+    client: redlatch.Client, other: redlatch.Client, server: Server, prefix: str
+) -> None:
+    # The thread of asyncio.to_thread goes on waiting, and is granted the lock that nobody wants any more.
+    async def pay() -> None:
+        lease = client.lease("a", ttl=60)
+        await asyncio.to_thread(lease.acquire)
+
+    async def main() -> None:
+        holder = other.lease("a")
+        await asyncio.to_thread(holder.acquire)
+        task = asyncio.create_task(pay())
+        while (info := other.inspect("a")) is None or info.waiters == 0:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        holder.release()
+
+    asyncio.run(main())
+    assert client.stats()["acquired"] == 1
+    gc.collect()
+    assert eventually(lambda: server.call("EXISTS", f"{prefix}a") == 0)
+
+
 def test_a_task_that_ended_while_holding_kept_the_lock(
     client: redlatch.Client, server: Server, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:

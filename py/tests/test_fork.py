@@ -11,7 +11,7 @@ from harness import Server, run_program
 QUIET = ("-W", "ignore::DeprecationWarning")
 
 
-@pytest.mark.parametrize("how", ["release", "drop", "exit", "close", "collect", "thread"])
+@pytest.mark.parametrize("how", ["release", "drop", "exit", "close", "collect", "thread", "nested"])
 def test_a_child_took_the_lock_of_its_parent_along(server: Server, prefix: str, how: str) -> None:
     # Fault 30.
     assert run_program("fork_while_holding", server.url, prefix, how, options=QUIET) == ["the parent still has it"]

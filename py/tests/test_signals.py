@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dis
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -93,3 +95,15 @@ def test_a_handler_that_does_not_raise_ended_the_wait(client: redlatch.Client, s
         holder.release()
         program.expect("acquired")
         assert program.finish() == 0
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="the entry is a call there, after which signals are handled")
+def test_the_entry_of_a_with_block_became_a_call() -> None:
+    # Up to 3.13 one instruction enters: no signal is handled between it and the first instruction of the block.
+    def enter(lock: redlatch.Lock) -> None:
+        with lock:
+            enter(lock)
+
+    steps = [each.opname for each in dis.get_instructions(enter)]
+    entry = steps.index("BEFORE_WITH" if "BEFORE_WITH" in steps else "SETUP_WITH")
+    assert steps[entry + 1] == "POP_TOP" and not [step for step in steps[:entry] if "CALL" in step]

@@ -30,6 +30,11 @@ def refused(held: redlatch.Lock | redlatch.Lease) -> None:
 
 def child() -> None:
     global lock, lease
+    # Before anything that talks to the server could notice the fork.
+    if how == "nested":
+        assert not lock.acquire(blocking=False)
+    assert lock.hold_count == 0
+    assert client.stats()["acquired"] == 0
     assert not lock.held and not lease.held
     for held in (lock, lease):
         try:
