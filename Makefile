@@ -64,7 +64,8 @@ test-py: setup ## Check the Python package alone: PYTHONS="3.11" on one interpre
 
 .PHONY: bench
 bench: setup ## Run the benchmarks
-	@status=0; for bench in bench handover; do \
+	scripts/python.sh bench
+	@status=0; for bench in bench handover python; do \
 		cargo run --release -p redlatch-tests --bin $$bench -- $(ARGS) || status=$$?; \
 	done; exit $$status
 
