@@ -17,7 +17,12 @@ holder. Call ``check()`` before every step that must not happen twice, and let t
 from __future__ import annotations
 
 import atexit
+
+# Needed by threads of redlatch, and imported here, on the program's own thread: an import that another thread has begun
+# runs its fork hooks by half in a fork meanwhile.
+import logging  # noqa: F401
 import os
+import threading  # noqa: F401
 
 from redlatch import _native
 from redlatch._client import Client
