@@ -11,7 +11,7 @@ use crate::errors;
 
 /// The time option `option`: seconds as `float` or `int`, or a `timedelta`, within its bounds.
 pub(crate) fn span(option: &DurationOption, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let bounds = || format!(" from {:?} to {:?}", option.min, option.max);
+    let bounds = || format!("from {:?} to {:?}", option.min, option.max);
     let seconds = seconds(option.name, value, bounds)?;
     option.check_seconds(seconds).map_err(|error| errors::raise(value.py(), error))
 }
@@ -23,7 +23,7 @@ pub(crate) fn optional_span(option: &DurationOption, value: Option<&Bound<'_, Py
 
 /// A time to wait: seconds from 0 up. `no_limit` is what stands for no limit, if anything does.
 pub(crate) fn wait(name: &'static str, value: &Bound<'_, PyAny>, no_limit: Option<&str>) -> PyResult<Duration> {
-    let given = seconds(name, value, String::new)?;
+    let given = seconds(name, value, || "from 0 up".to_owned())?;
     if !given.is_finite() || given < 0.0 {
         let otherwise = no_limit.map(|no_limit| format!("; {no_limit} for no limit")).unwrap_or_default();
         let expected = format!("a finite number of seconds from 0 up{otherwise}");
@@ -39,7 +39,7 @@ pub(crate) fn is_no_limit(value: &Bound<'_, PyAny>) -> bool {
     number && !value.is_instance_of::<PyBool>() && value.extract::<f64>().is_ok_and(|number| number == -1.0)
 }
 
-fn seconds(name: &str, value: &Bound<'_, PyAny>, bounds: impl Fn() -> String) -> PyResult<f64> {
+fn seconds(name: &str, value: &Bound<'_, PyAny>, bounds: impl FnOnce() -> String) -> PyResult<f64> {
     if value.is_instance_of::<PyBool>() {
         return Err(not_seconds(name, value, &bounds()));
     }
@@ -59,7 +59,7 @@ fn seconds(name: &str, value: &Bound<'_, PyAny>, bounds: impl Fn() -> String) ->
 fn not_seconds(name: &str, value: &Bound<'_, PyAny>, bounds: &str) -> PyErr {
     let found = kind(value);
     PyTypeError::new_err(format!(
-        "{name} must be seconds{bounds}, as float or int, or a datetime.timedelta, not {found}"
+        "{name} must be seconds {bounds}, as float or int, or a datetime.timedelta, not {found}"
     ))
 }
 

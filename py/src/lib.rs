@@ -24,7 +24,6 @@ mod logs;
 mod statistics;
 mod waiting;
 
-use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
 /// The extension: the Rust core with Python's habits. Import from ``redlatch``, not from here.
@@ -51,7 +50,6 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::refuse_subinterpreter(module.py())?;
         crate::dispatch::prepare();
         crate::logs::install();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -65,18 +63,6 @@ mod _native {
         }
         Ok(())
     }
-}
-
-/// Callbacks and the log belong to the main interpreter. Python refuses this by itself from 3.12 on.
-fn refuse_subinterpreter(py: Python<'_>) -> PyResult<()> {
-    if py.version_info() >= (3, 12) {
-        return Ok(());
-    }
-    let current = py.import("_xxsubinterpreters")?.call_method0("get_current")?.call_method0("__int__")?;
-    if current.extract::<i64>()? == 0 {
-        return Ok(());
-    }
-    Err(PyImportError::new_err("redlatch does not support subinterpreters"))
 }
 
 /// For the at-fork hook: in a forked child every lease of the parent is inert from here on.

@@ -17,14 +17,13 @@ holder. Call ``check()`` before every step that must not happen twice, and let t
 from __future__ import annotations
 
 import atexit
-
-# Needed by threads of redlatch, and imported here, on the program's own thread: an import that another thread has begun
-# runs its fork hooks by half in a fork meanwhile.
-import logging  # noqa: F401
 import os
-import threading  # noqa: F401
 
+# isort: off
+from redlatch import _process  # noqa: F401, before the extension
 from redlatch import _native
+
+# isort: on
 from redlatch._client import Client
 from redlatch._errors import (
     AcquireTimeout,
