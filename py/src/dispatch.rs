@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use crate::callback::Loss;
@@ -81,8 +82,12 @@ fn flush(py: Python<'_>) -> PyResult<()> {
     let said = SAID.with(RefCell::take);
     let mut outcome = Ok(());
     for event in said {
-        // The first interruption counts; the other events are delivered all the same.
-        outcome = outcome.and(event.deliver(py));
+        // The first interruption counts; the other events are delivered all the same. What else a log's handler raises is no
+        // outcome of the call.
+        match event.deliver(py) {
+            Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
+            delivered => outcome = outcome.and(delivered),
+        }
     }
     outcome
 }

@@ -193,9 +193,9 @@ impl Lease {
 
     /// Whether anyone has the lock now, by asking the server.
     fn locked(&self, py: Python<'_>) -> PyResult<bool> {
-        let (outcome, said) = call(py, || self.shared.client().inspect(self.handle.name()));
+        let (outcome, said) = call(py, || self.handle.is_locked());
         said?;
-        outcome.map(|found| found.is_some()).map_err(|error| errors::raise(py, error))
+        outcome.map_err(|error| errors::raise(py, error))
     }
 
     fn __repr__(&self) -> String {

@@ -80,16 +80,11 @@ pub(crate) trait Request: Send {
     fn give_back(self);
 }
 
-/// An acquire of a lock: the hold stays with the holder, because a guard cannot leave the detached part of its thread.
-pub(crate) struct LockAsk<'a> {
-    pub(crate) lock: &'a redlatch::Lock,
-    pub(crate) request: LockRequest,
-}
-
-impl Request for LockAsk<'_> {
+impl Request for LockRequest {
     fn advance(&mut self, block: Duration) -> Result<Progress<()>> {
-        Ok(match self.request.advance(block)? {
+        Ok(match LockRequest::advance(self, block)? {
             Progress::Granted(guard) => {
+                // A guard could not leave the detached part of its thread; the hold stays with the holder.
                 guard.forget();
                 Progress::Granted(())
             }
@@ -99,8 +94,7 @@ impl Request for LockAsk<'_> {
     }
 
     fn give_back(self) {
-        // Nothing has been done under it: how its release went concerns nobody.
-        let _ = self.lock.release();
+        LockRequest::give_back(self);
     }
 }
 

@@ -157,6 +157,14 @@ impl LeaseHandle {
         self.lease().map_or(Duration::ZERO, |lease| lease.remaining())
     }
 
+    /// Whether anyone has the lock now, as [`Lock::is_locked`](crate::Lock::is_locked).
+    ///
+    /// # Errors
+    /// As [`Client::inspect`].
+    pub fn is_locked(&self) -> Result<bool> {
+        Ok(self.client.inspect(&self.name)?.is_some())
+    }
+
     /// Releases its lease, as [`Lease::release`]; on any thread.
     ///
     /// # Errors
@@ -171,10 +179,24 @@ impl LeaseHandle {
     /// As [`Lease::into_token`]; [`NotHeld`](Error::NotHeld) when it has none; [`InUse`](Error::InUse) while another thread
     /// uses it at this moment.
     pub fn into_token(&self) -> Result<Token> {
-        match Arc::try_unwrap(self.take()?) {
-            Ok(lease) => lease.into_token(),
+        let mut slot = self.slot.lock();
+        let lease = match std::mem::replace(&mut *slot, Slot::Free) {
+            Slot::Held(lease) => lease,
+            other => {
+                *slot = other;
+                drop(slot);
+                return Err(self.holds_nothing());
+            }
+        };
+        // Under one lock with the look: put back later, it would displace what another thread acquires meanwhile.
+        match Arc::try_unwrap(lease) {
+            Ok(lease) => {
+                drop(slot);
+                lease.into_token()
+            }
             Err(lease) => {
-                *self.slot.lock() = Slot::Held(lease);
+                *slot = Slot::Held(lease);
+                drop(slot);
                 let detail = "another thread renews or looks at it at this moment".to_owned();
                 Err(Error::InUse { action: "hand over", name: self.name.to_string(), detail })
             }
