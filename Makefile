@@ -71,6 +71,10 @@ lint: ## Check format and lints
 doc: ## Build the documentation; any warning is an error
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(FEATURES)
 
+.PHONY: header
+header: ## Write include/redlatch.h anew from ffi-c/
+	REDLATCH_BLESS=1 cargo test -p redlatch-ffi --test header
+
 .PHONY: deny
 deny: ## Check licences, sources and advisories of the dependencies, when cargo-deny is there
 	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo 'deny: skipped, cargo-deny is not installed'; fi
