@@ -989,6 +989,14 @@ int32_t redlatch_last_error_message(char *buffer, size_t capacity, size_t *neede
 int32_t redlatch_last_error_lost_reason(void);
 
 /**
+ * The fence of the lost lease, where the last call on this thread that returned a negative status returned
+ * REDLATCH_LOST; otherwise 0, which no lease has. After a release it is told here only.
+ *
+ * Thread-safe. Does not block. Since 0.1.
+ */
+uint64_t redlatch_last_error_lost_fence(void);
+
+/**
  * Has the log of the library passed to callback, from min_level (REDLATCH_LOG_...) up, for the whole process, and on
  * the thread that each record comes from, several at once perhaps. Replaces the callback before; NULL ends it. Before
  * the first, nothing is logged.
@@ -1002,6 +1010,15 @@ int32_t redlatch_last_error_lost_reason(void);
  * Thread-safe. Since 0.1.
  */
 int32_t redlatch_set_log(redlatch_log_callback callback, void *user_data, int32_t min_level);
+
+/**
+ * Puts a message, message_len bytes, into the log with target "redlatch::program", as if the library had logged it: for
+ * bindings that are made with this header and have nobody to tell. It goes where redlatch_set_log says.
+ *
+ * REDLATCH_OK, also where nobody gets the log; REDLATCH_INVALID_ARGUMENT.
+ * Thread-safe. Since 0.1.
+ */
+int32_t redlatch_log(int32_t level, const char *message, size_t message_len);
 
 #ifdef __cplusplus
 }  // extern "C"

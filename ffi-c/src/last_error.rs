@@ -14,17 +14,18 @@ pub(crate) struct Failure {
     status: i32,
     message: String,
     lost: i32,
+    fence: u64,
 }
 
 impl Failure {
     /// The call itself is wrong.
     pub(crate) fn invalid(message: impl Into<String>) -> Failure {
-        Failure { status: REDLATCH_INVALID_ARGUMENT, message: message.into(), lost: REDLATCH_LOST_NONE }
+        Failure { status: REDLATCH_INVALID_ARGUMENT, message: message.into(), lost: REDLATCH_LOST_NONE, fence: 0 }
     }
 
     /// A defect.
     pub(crate) fn internal(message: impl Into<String>) -> Failure {
-        Failure { status: REDLATCH_INTERNAL, message: message.into(), lost: REDLATCH_LOST_NONE }
+        Failure { status: REDLATCH_INTERNAL, message: message.into(), lost: REDLATCH_LOST_NONE, fence: 0 }
     }
 
     /// The status that the call returns.
@@ -34,17 +35,17 @@ impl Failure {
 
     /// With a status that no error of the core has.
     pub(crate) fn new(status: i32, message: impl Into<String>) -> Failure {
-        Failure { status, message: message.into(), lost: REDLATCH_LOST_NONE }
+        Failure { status, message: message.into(), lost: REDLATCH_LOST_NONE, fence: 0 }
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        let lost = match &error {
-            Error::Lost(info) => status::of_reason(Some(info.reason())),
-            _ => REDLATCH_LOST_NONE,
+        let (lost, fence) = match &error {
+            Error::Lost(info) => (status::of_reason(Some(info.reason())), info.fence()),
+            _ => (REDLATCH_LOST_NONE, 0),
         };
-        Failure { status: status::of_error(&error), message: error.to_string(), lost }
+        Failure { status: status::of_error(&error), message: error.to_string(), lost, fence }
     }
 }
 
@@ -91,4 +92,13 @@ pub unsafe extern "C" fn redlatch_last_error_message(buffer: *mut c_char, capaci
 #[unsafe(no_mangle)]
 pub extern "C" fn redlatch_last_error_lost_reason() -> i32 {
     look(|last| last.map(|failure| failure.lost)).flatten().unwrap_or(REDLATCH_LOST_NONE)
+}
+
+/// The fence of the lost lease, where the last call on this thread that returned a negative status returned
+/// REDLATCH_LOST; otherwise 0, which no lease has. After a release it is told here only.
+///
+/// Thread-safe. Does not block. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn redlatch_last_error_lost_fence() -> u64 {
+    look(|last| last.map_or(0, |failure| failure.fence)).unwrap_or(0)
 }

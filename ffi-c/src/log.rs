@@ -10,7 +10,7 @@ use redlatch_core::{LogLevel, LogRecord, log_to};
 use crate::boundary::call;
 use crate::last_error::Failure;
 use crate::status::{REDLATCH_IN_USE, REDLATCH_OK};
-use crate::text::terminated;
+use crate::text::{self, terminated};
 
 /// For those who look into redlatch itself.
 pub const REDLATCH_LOG_DEBUG: i32 = 1;
@@ -127,6 +127,28 @@ pub unsafe extern "C" fn redlatch_set_log(callback: LogCallback, user_data: *mut
             return Err(Failure::new(REDLATCH_IN_USE, "the log goes to a tracing subscriber of this process already"));
         }
         replace(sink);
+        Ok(REDLATCH_OK)
+    })
+}
+
+/// Puts a message, message_len bytes, into the log with target "redlatch::program", as if the library had logged it: for
+/// bindings that are made with this header and have nobody to tell. It goes where redlatch_set_log says.
+///
+/// REDLATCH_OK, also where nobody gets the log; REDLATCH_INVALID_ARGUMENT.
+/// Thread-safe. Since 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn redlatch_log(level: i32, message: *const c_char, message_len: usize) -> i32 {
+    const TARGET: &str = "redlatch::program";
+    call(|| {
+        // SAFETY: the caller says that the text can be read.
+        let message = unsafe { text::read(message, message_len, "message") }?;
+        match level {
+            REDLATCH_LOG_DEBUG => tracing::debug!(target: TARGET, "{message}"),
+            REDLATCH_LOG_INFO => tracing::info!(target: TARGET, "{message}"),
+            REDLATCH_LOG_WARN => tracing::warn!(target: TARGET, "{message}"),
+            REDLATCH_LOG_ERROR => tracing::error!(target: TARGET, "{message}"),
+            _ => return Err(Failure::invalid(format!("level is {level}: one of REDLATCH_LOG_... is expected"))),
+        }
         Ok(REDLATCH_OK)
     })
 }
