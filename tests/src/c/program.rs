@@ -15,7 +15,7 @@ pub struct Recipe<'a> {
     pub compiler: &'a str,
     /// As `-std` takes it; one that begins with `c++` makes it C++.
     pub standard: &'a str,
-    /// Files of `tests/c`, without `.c`.
+    /// Files of `tests/c`, or paths of others; without `.c`.
     pub sources: &'a [&'a str],
     /// Further flags of the compiler.
     pub flags: &'a [&'a str],
