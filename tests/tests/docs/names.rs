@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "docs/protocol.md",
     "docs/guarantees.md",
     "docs/operations.md",
+    "docs/python.md",
     "docs/c.md",
 ];
 
