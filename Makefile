@@ -65,7 +65,7 @@ test-py: setup ## Check the Python package alone: PYTHONS="3.11" on one interpre
 .PHONY: bench
 bench: setup ## Run the benchmarks
 	scripts/python.sh bench
-	@status=0; for bench in bench handover python; do \
+	@status=0; for bench in bench handover python c; do \
 		cargo run --release -p redlatch-tests --bin $$bench -- $(ARGS) || status=$$?; \
 	done; exit $$status
 
@@ -85,6 +85,10 @@ lint: ## Check format and lints
 .PHONY: doc
 doc: ## Build the documentation; any warning is an error
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(FEATURES)
+
+.PHONY: header
+header: ## Write include/redlatch.h anew from ffi-c/
+	REDLATCH_BLESS=1 cargo test -p redlatch-ffi --test header
 
 .PHONY: deny
 deny: ## Check licences, sources and advisories of the dependencies, when cargo-deny is there
