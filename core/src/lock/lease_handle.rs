@@ -176,31 +176,10 @@ impl LeaseHandle {
     /// Hands its lease over, as [`Lease::into_token`].
     ///
     /// # Errors
-    /// As [`Lease::into_token`]; [`NotHeld`](Error::NotHeld) when it has none; [`InUse`](Error::InUse) while another thread
-    /// uses it at this moment.
+    /// As [`Lease::into_token`]; [`NotHeld`](Error::NotHeld) when it has none.
+    #[allow(clippy::wrong_self_convention, reason = "it ends what this object has")]
     pub fn into_token(&self) -> Result<Token> {
-        let mut slot = self.slot.lock();
-        let lease = match std::mem::replace(&mut *slot, Slot::Free) {
-            Slot::Held(lease) => lease,
-            other => {
-                *slot = other;
-                drop(slot);
-                return Err(self.holds_nothing());
-            }
-        };
-        // Under one lock with the look: put back later, it would displace what another thread acquires meanwhile.
-        match Arc::try_unwrap(lease) {
-            Ok(lease) => {
-                drop(slot);
-                lease.into_token()
-            }
-            Err(lease) => {
-                *slot = Slot::Held(lease);
-                drop(slot);
-                let detail = "another thread renews or looks at it at this moment".to_owned();
-                Err(Error::InUse { action: "hand over", name: self.name.to_string(), detail })
-            }
-        }
+        self.take()?.into_token_shared()
     }
 }
 
