@@ -52,7 +52,7 @@ impl Lock {
                 }
             };
         }
-        let client = self.shared.used();
+        let client = self.shared.used(py)?;
         // A grant of its own options where there is a callback: it, and not this object, keeps the callback alive.
         let on_lost = self.on_lost.lock().as_ref().map(|on_lost| on_lost.clone_ref(py));
         let request = match on_lost {
@@ -64,7 +64,7 @@ impl Lock {
             }
         };
         // Before the grant: whatever comes of it, the end of this holder is noticed.
-        running.holds(&self.shared);
+        running.holds(py, &self.shared)?;
         drive(py, request)
     }
 
