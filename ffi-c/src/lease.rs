@@ -100,8 +100,7 @@ pub unsafe extern "C" fn redlatch_lease_new(
     })
 }
 
-/// Frees the handle. A lease that it still has is released in the background, and a warning is logged; where this frees
-/// the client's last handle, the key may lapse by its ttl instead. NULL is fine.
+/// Frees the handle. A lease that it still has is released in the background, and a warning is logged. NULL is fine.
 ///
 /// Thread-safe. Blocks as redlatch_client_close where it frees the client's last handle. Since 0.1.
 #[unsafe(no_mangle)]

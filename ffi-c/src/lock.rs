@@ -123,7 +123,7 @@ pub unsafe extern "C" fn redlatch_lock_new(
 /// Frees the handle. What is held stays held: it can be released through another handle of the same client and name,
 /// by the same thread. NULL is fine.
 ///
-/// Thread-safe. Blocks as redlatch_client_close where it frees the client's last handle, which ends the holds.
+/// Thread-safe. Blocks as redlatch_client_close where it frees the client's last handle, which releases what is held.
 /// Since 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn redlatch_lock_free(lock: *mut Lock) {

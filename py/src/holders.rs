@@ -131,14 +131,14 @@ impl Drop for Named {
 fn running_greenlet<'py>(modules: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyAny>>> {
     static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = modules.py();
-    let Some(module) = modules.get_item(intern!(py, "greenlet"))? else { return Ok(None) };
     let current = match CURRENT.get(py) {
         Some(current) => current,
-        // A module that is still being imported has none.
-        None => match module.getattr_opt(intern!(py, "getcurrent"))? {
-            Some(current) => CURRENT.get_or_init(py, || current.unbind()),
-            None => return Ok(None),
-        },
+        None => {
+            let Some(module) = modules.get_item(intern!(py, "greenlet"))? else { return Ok(None) };
+            // A module that is still being imported has none.
+            let Some(current) = module.getattr_opt(intern!(py, "getcurrent"))? else { return Ok(None) };
+            CURRENT.get_or_init(py, || current.unbind())
+        }
     };
     let greenlet = current.bind(py).call0()?;
     let is_main = greenlet.getattr(intern!(py, "parent"))?.is_none();
@@ -149,10 +149,10 @@ fn running_greenlet<'py>(modules: &Bound<'py, PyDict>) -> PyResult<Option<Bound<
 fn running_task<'py>(modules: &Bound<'py, PyDict>) -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {
     static FUNCTIONS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
     let py = modules.py();
-    let Some(module) = modules.get_item(intern!(py, "asyncio"))? else { return Ok((None, false)) };
     let (running_loop, current_task) = match FUNCTIONS.get(py) {
         Some(functions) => functions,
         None => {
+            let Some(module) = modules.get_item(intern!(py, "asyncio"))? else { return Ok((None, false)) };
             let running_loop = module.getattr_opt(intern!(py, "_get_running_loop"))?;
             let current_task = module.getattr_opt(intern!(py, "current_task"))?;
             // A module that is still being imported has none, and then no loop runs.

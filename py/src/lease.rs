@@ -11,7 +11,7 @@ use redlatch::{LeaseHandle, LockOptions};
 use crate::cancel::CancelToken;
 use crate::client::{Settings, Shared, with_callback};
 use crate::dispatch::call;
-use crate::waiting::{Ask, drive};
+use crate::waiting::{Ask, Given, drive};
 use crate::{arguments, errors, holders, waiting};
 
 /// A lock held by this object: any thread, greenlet or task may release it, and nobody re-enters it.
@@ -97,14 +97,14 @@ impl Lease {
 
     /// Acquires the lock for this object: ``False`` when someone else has it.
     #[pyo3(
-        signature = (blocking=None, timeout=None, *, cancel=None),
+        signature = (blocking=Given(None), timeout=Given(None), *, cancel=None),
         text_signature = "($self, /, blocking=True, timeout=-1, *, cancel=None)"
     )]
     fn acquire(
         &self,
         py: Python<'_>,
-        blocking: Option<&Bound<'_, PyAny>>,
-        timeout: Option<&Bound<'_, PyAny>>,
+        blocking: Given<'_>,
+        timeout: Given<'_>,
         cancel: Option<&CancelToken>,
     ) -> PyResult<bool> {
         self.acquire_as(py, &Ask::new(py, blocking, timeout, cancel)?)

@@ -12,7 +12,7 @@ use crate::cancel::CancelToken;
 use crate::client::{Settings, Shared, with_callback};
 use crate::dispatch::call;
 use crate::holders;
-use crate::waiting::{Ask, LockAsk, drive};
+use crate::waiting::{Ask, Given, LockAsk, drive};
 use crate::{arguments, errors, waiting};
 
 /// A lock by name, re-entrant like ``threading.RLock``, for all processes that use the same server.
@@ -80,6 +80,10 @@ impl Lock {
 
     fn release_as(&self, py: Python<'_>) -> PyResult<()> {
         holders::enter(py)?;
+        if self.lock.hold_count() > 1 {
+            // Counts down, as a nested acquire counts up: nothing that could block.
+            return self.lock.release().map(drop).map_err(|error| errors::raise(py, error));
+        }
         let (outcome, said) = call(py, || self.lock.release());
         // An unconfirmed release is in the log: the background goes on with it.
         outcome.map(drop).map_err(|error| errors::raise(py, error)).and(said)
@@ -96,14 +100,14 @@ impl Lock {
 
     /// Acquires the lock: ``True`` when this holder has it, ``False`` when someone else has.
     #[pyo3(
-        signature = (blocking=None, timeout=None, *, cancel=None),
+        signature = (blocking=Given(None), timeout=Given(None), *, cancel=None),
         text_signature = "($self, /, blocking=True, timeout=-1, *, cancel=None)"
     )]
     fn acquire(
         &self,
         py: Python<'_>,
-        blocking: Option<&Bound<'_, PyAny>>,
-        timeout: Option<&Bound<'_, PyAny>>,
+        blocking: Given<'_>,
+        timeout: Given<'_>,
         cancel: Option<&CancelToken>,
     ) -> PyResult<bool> {
         self.acquire_as(py, &Ask::new(py, blocking, timeout, cancel)?)

@@ -1,5 +1,6 @@
 //! Drives an acquire in steps, so that signals are handled and other greenlets run while it waits.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use pyo3::exceptions::PyException;
@@ -22,6 +23,17 @@ const HUB_SLICE: Duration = Duration::from_millis(10);
 /// The longest step of a thread that handles no signals.
 const FAR: Duration = Duration::from_secs(3600);
 
+/// An argument that may be left out, which is not the same as `None`.
+pub(crate) struct Given<'py>(pub(crate) Option<Bound<'py, PyAny>>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
+    type Error = Infallible;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> std::result::Result<Self, Infallible> {
+        Ok(Given(Some(object.to_owned())))
+    }
+}
+
 /// How an acquire was asked for.
 pub(crate) struct Ask {
     /// The longest time to wait; `None` for no limit.
@@ -33,12 +45,12 @@ impl Ask {
     /// Understands the arguments of `acquire`, as `threading.RLock` does.
     pub(crate) fn new(
         py: Python<'_>,
-        blocking: Option<&Bound<'_, PyAny>>,
-        timeout: Option<&Bound<'_, PyAny>>,
+        blocking: Given<'_>,
+        timeout: Given<'_>,
         cancel: Option<&CancelToken>,
     ) -> PyResult<Ask> {
-        let blocking = blocking.map_or(Ok(true), |blocking| arguments::flag("blocking", blocking))?;
-        let timeout = match timeout {
+        let blocking = blocking.0.map_or(Ok(true), |blocking| arguments::zero_or_one("blocking", &blocking))?;
+        let timeout = match &timeout.0 {
             Some(timeout) if !arguments::is_no_limit(timeout) => Some(arguments::wait("timeout", timeout, Some("-1"))?),
             _ => None,
         };
@@ -179,8 +191,11 @@ impl Manner<'_> {
 
 /// The error of `with` when the time to wait is over.
 pub(crate) fn timed_out(py: Python<'_>, name: &str, wait: Option<Duration>) -> PyErr {
-    let waited = wait.unwrap_or_default();
-    let text = format!("lock {name:?} was not acquired within {waited:?}: someone else has it");
+    let waited = match wait {
+        Some(wait) if !wait.is_zero() => format!("was not acquired within {wait:?}"),
+        _ => "was not acquired".to_owned(),
+    };
+    let text = format!("lock {name:?} {waited}: someone else has it");
     errors::timed_out(py, &text, name)
 }
 

@@ -7,6 +7,7 @@
 //! | what reached the server, and in which order | [`Monitor`], [`Server::command_counts`] |
 //! | another process that waits, holds, stalls or dies | [`Process`] |
 //! | wait without a hopeful sleep | [`eventually`], [`assert_eventually`], [`Monitor::wait_idle`] |
+//! | measure, and say what is over its limit | [`mod@bench`] |
 //! | threads and memory of this process | [`thread_names`], [`thread_count`], [`rss_bytes`] |
 //!
 //! Everything started here ends when its handle is dropped, and is killed by the kernel when the test
@@ -28,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 mod launch;
 mod monitor;
 mod observe;

@@ -8,33 +8,46 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The cores of server and client; `None` on a machine with one core, where nothing is pinned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placement(Option<(usize, usize)>);
+pub struct Placement(Option<(usize, usize)>);
 
 impl Placement {
     /// The first allowed core for the server, the last one for the client.
-    pub(crate) fn choose() -> Placement {
+    pub fn choose() -> Placement {
         let allowed = sched_getaffinity(None).expect("a thread may read its own affinity");
         let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
         Placement(cores.next().zip(cores.next_back()))
     }
 
     /// Pins the calling thread, and with it every thread that it starts from here on.
-    pub(crate) fn pin_client(self) {
+    pub fn pin_client(self) {
         if let Some((_, client)) = self.0 {
             sched_setaffinity(None, &only(client)).expect("a thread may pin itself");
         }
     }
 
-    /// Pins every thread of the server's process.
-    pub(crate) fn pin_server(self, pid: u32) {
-        let Some((server, _)) = self.0 else { return };
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the server runs");
-        for task in tasks {
-            let name = task.expect("the server runs").file_name();
-            let id = name.to_str().and_then(|digits| digits.parse().ok()).and_then(Pid::from_raw);
-            // A thread that has ended since needs no core.
-            let _ = sched_setaffinity(Some(id.expect("tasks are numbers")), &only(server));
+    /// Pins every thread of the server's process; panics when it does not run.
+    pub fn pin_server(self, pid: u32) {
+        if let Some((server, _)) = self.0 {
+            pin_process(pid, server);
         }
+    }
+
+    /// Pins every thread of a client's process, and with them those that they start from here on; panics when it does
+    /// not run. A child of a pinned thread needs it as well: the harness starts its children on a thread of its own.
+    pub fn pin_client_process(self, pid: u32) {
+        if let Some((_, client)) = self.0 {
+            pin_process(pid, client);
+        }
+    }
+}
+
+fn pin_process(pid: u32, core: usize) {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
+    for task in tasks {
+        let name = task.expect("the process runs").file_name();
+        let id = name.to_str().and_then(|digits| digits.parse().ok()).and_then(Pid::from_raw);
+        // A thread that has ended since needs no core.
+        let _ = sched_setaffinity(Some(id.expect("tasks are numbers")), &only(core));
     }
 }
 

@@ -4,23 +4,28 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use redlatch_tests::Server;
-
-use crate::placement::Placement;
-use crate::samples::Spread;
+use super::{Extent, Placement, Spread};
+use crate::Server;
 
 /// How a time is shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// Microseconds.
     Micros,
+    /// Nanoseconds.
     Nanos,
 }
 
 /// What a value may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Limit {
+pub enum Limit {
+    /// Not more than this.
     AtMost(f64),
+    /// Not less than this.
+    AtLeast(f64),
+    /// This and nothing else.
     Exactly(f64),
     /// For information.
     None,
@@ -29,26 +34,30 @@ pub(crate) enum Limit {
 impl Limit {
     fn value(self) -> Option<f64> {
         match self {
-            Limit::AtMost(limit) | Limit::Exactly(limit) => Some(limit),
+            Limit::AtMost(limit) | Limit::AtLeast(limit) | Limit::Exactly(limit) => Some(limit),
             Limit::None => None,
         }
     }
 
     fn is_over(self, value: f64) -> bool {
         match self {
-            Limit::AtMost(limit) => value > limit || value.is_nan(),
+            // A value that is no number is over as well.
+            Limit::AtMost(limit) => value.is_nan() || value > limit,
+            Limit::AtLeast(limit) => value.is_nan() || value < limit,
             Limit::Exactly(limit) => value != limit,
             Limit::None => false,
         }
     }
 }
 
+#[derive(Debug)]
 struct Time {
     name: String,
     unit: Unit,
     nanos: Spread,
 }
 
+#[derive(Debug)]
 struct Measured {
     name: &'static str,
     value: f64,
@@ -57,7 +66,8 @@ struct Measured {
 }
 
 /// Everything that one run measures.
-pub(crate) struct Report {
+#[derive(Debug)]
+pub struct Report {
     heading: String,
     quick: bool,
     times: Vec<Time>,
@@ -65,33 +75,50 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(server: &Server, placement: Placement, quick: bool) -> Report {
+    /// Of a run against `server`, with the load of the machine as it is now.
+    pub fn new(server: &Server, placement: Placement, extent: Extent) -> Report {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split_whitespace().next().unwrap_or("unknown").to_owned();
         let heading = format!("{}; {placement}; load before the run {load}", server.kind());
-        Report { heading, quick, times: Vec::new(), measured: Vec::new() }
+        Report { heading, quick: extent.is_quick(), times: Vec::new(), measured: Vec::new() }
+    }
+
+    /// Adds to the heading what else was part of the run.
+    pub fn about(&mut self, what: &str) {
+        self.heading = format!("{}; {what}", self.heading);
     }
 
     /// A time in nanoseconds, for the table.
-    pub(crate) fn row(&mut self, name: String, unit: Unit, nanos: Spread) {
-        self.times.push(Time { name, unit, nanos });
+    pub fn row(&mut self, name: impl Into<String>, unit: Unit, nanos: Spread) {
+        self.times.push(Time { name: name.into(), unit, nanos });
     }
 
     /// A ratio over all rounds; its median counts.
-    pub(crate) fn ratio(&mut self, name: &'static str, spread: Spread, limit: Limit) {
+    pub fn ratio(&mut self, name: &'static str, spread: Spread, limit: Limit) {
         self.measured.push(Measured { name, value: spread.median, spread: Some(spread), limit });
     }
 
     /// A single value.
-    pub(crate) fn value(&mut self, name: &'static str, value: f64, limit: Limit) {
+    pub fn value(&mut self, name: &'static str, value: f64, limit: Limit) {
         self.measured.push(Measured { name, value, spread: None, limit });
     }
 
-    pub(crate) fn any_over(&self) -> bool {
+    /// Ends a run of `program`: prints the report and writes it to `file`, in the folder `bench` of the target
+    /// directory that this program was built in. A failure when a value is over its limit, unless `report_only`.
+    pub fn finish(&self, program: &str, file: &str, report_only: bool) -> ExitCode {
+        self.print();
+        match self.write(file) {
+            Ok(path) => println!("\nwritten to {}", path.display()),
+            Err(error) => eprintln!("{program}: the JSON report could not be written: {error}"),
+        }
+        if self.any_over() && !report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    fn any_over(&self) -> bool {
         self.measured.iter().any(|it| it.limit.is_over(it.value))
     }
 
-    pub(crate) fn print(&self) {
+    fn print(&self) {
         println!("{}\n", self.heading);
         println!("{:<50} {:>10} {:>10} {:>10}", "time", "median", "quartile", "quartile");
         for Time { name, unit, nanos } in &self.times {
@@ -118,14 +145,14 @@ impl Report {
         }
     }
 
-    /// Writes `bench/core.json` into the target directory that this program was built in.
-    pub(crate) fn write(&self) -> io::Result<PathBuf> {
+    /// Writes `bench/<file>` into the target directory that this program was built in.
+    fn write(&self, file: &str) -> io::Result<PathBuf> {
         let program = std::env::current_exe()?;
         let target =
             program.ancestors().nth(2).ok_or_else(|| io::Error::other("the program is in no target directory"))?;
         let dir = target.join("bench");
         fs::create_dir_all(&dir)?;
-        let path = dir.join("core.json");
+        let path = dir.join(file);
         fs::write(&path, self.json())?;
         Ok(path)
     }
@@ -163,5 +190,31 @@ fn number(value: f64) -> String {
         size if size >= 10.0 => format!("{value:.2}"),
         size if size >= 0.1 => format!("{value:.3}"),
         _ => format!("{value:.5}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_itself_is_not_over_it() {
+        assert!(!Limit::AtMost(1.25).is_over(1.25) && Limit::AtMost(1.25).is_over(1.2501));
+        assert!(!Limit::AtLeast(1.8).is_over(1.8) && Limit::AtLeast(1.8).is_over(1.7999));
+        assert!(!Limit::Exactly(2.0).is_over(2.0) && Limit::Exactly(2.0).is_over(2.005));
+        assert!(!Limit::None.is_over(f64::INFINITY));
+    }
+
+    #[test]
+    fn what_could_not_be_measured_is_over_every_limit() {
+        for limit in [Limit::AtMost(1.0), Limit::AtLeast(1.0), Limit::Exactly(1.0)] {
+            assert!(limit.is_over(f64::NAN), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_four_digits_and_no_exponent() {
+        let shown = [12345.6, 345.67, 34.567, 3.4567, 0.034567, 6.0].map(number);
+        assert_eq!(shown, ["12346", "345.7", "34.57", "3.457", "0.03457", "6"]);
     }
 }

@@ -1,0 +1,95 @@
+/* The log callback. */
+#include "support.h"
+
+struct heard {
+    struct counter records, warnings, below;
+    char last[512];
+    char target[64];
+    int32_t min_level;
+};
+
+#define HEARD_INIT {COUNTER_INIT, COUNTER_INIT, COUNTER_INIT, "", "", 0}
+
+static void hear(int32_t level, const char *target, size_t target_len, const char *message, size_t message_len,
+                 void *user_data) {
+    struct heard *heard = user_data;
+    CHECK(strlen(target) == target_len && strlen(message) == message_len);
+    CHECK(level >= REDLATCH_LOG_DEBUG && level <= REDLATCH_LOG_ERROR);
+    if (level < heard->min_level)
+        count_up(&heard->below);
+    if (level == REDLATCH_LOG_WARN) {
+        snprintf(heard->last, sizeof heard->last, "%s", message);
+        snprintf(heard->target, sizeof heard->target, "%s", target);
+        count_up(&heard->warnings);
+    }
+    count_up(&heard->records);
+}
+
+/* Forcing a lock open is logged as a warning. */
+static void warn(redlatch_client *client) {
+    redlatch_lease *lease = new_lease(client, "log");
+    EXPECT(REDLATCH_OK, redlatch_lease_acquire(lease, 0));
+    EXPECT(REDLATCH_OK, redlatch_force_release(client, TEXT("log")));
+    EXPECT(REDLATCH_LOST, redlatch_lease_release(lease));
+    redlatch_lease_free(lease);
+}
+
+struct noise {
+    redlatch_client *client;
+    volatile bool *over;
+};
+
+static void *make_noise(void *data) {
+    struct noise *noise = data;
+    while (!*noise->over)
+        warn(noise->client);
+    return NULL;
+}
+
+void scenario_log(char **args) {
+    struct heard first = HEARD_INIT, second = HEARD_INIT, third = HEARD_INIT;
+    redlatch_client *client = open_client(args[0]), *noisy;
+    volatile bool over = false;
+    struct noise noise;
+    pthread_t thread;
+    long before;
+    int round;
+    EXPECT(REDLATCH_OK, redlatch_set_log(NULL, NULL, 0));
+    warn(client);
+    EXPECT(REDLATCH_INVALID_ARGUMENT, redlatch_set_log(hear, &first, 0));
+    EXPECT(REDLATCH_INVALID_ARGUMENT, redlatch_set_log(hear, &first, 5));
+    first.min_level = REDLATCH_LOG_WARN;
+    EXPECT(REDLATCH_OK, redlatch_set_log(hear, &first, REDLATCH_LOG_WARN));
+    warn(client);
+    CHECK(count_of(&first.warnings) > 0 && count_of(&first.below) == 0);
+    CHECK(strstr(first.last, "log") != NULL && strncmp(first.target, "redlatch", 8) == 0);
+    /* Replaced, the first hears nothing more; errors only. */
+    before = count_of(&first.records);
+    second.min_level = REDLATCH_LOG_ERROR;
+    EXPECT(REDLATCH_OK, redlatch_set_log(hear, &second, REDLATCH_LOG_ERROR));
+    warn(client);
+    CHECK(count_of(&first.records) == before && count_of(&second.warnings) == 0 && count_of(&second.below) == 0);
+    EXPECT(REDLATCH_OK, redlatch_set_log(NULL, NULL, 0));
+    before = count_of(&second.records);
+    warn(client);
+    CHECK(count_of(&second.records) == before);
+    /* Replaced and removed while another thread logs: data may go as soon as the call returns. */
+    noisy = open_client("memory://");
+    noise.client = noisy;
+    noise.over = &over;
+    thread = start_thread(make_noise, &noise);
+    for (round = 0; round < 200; round++) {
+        struct heard *brief = malloc(sizeof *brief);
+        *brief = third;
+        EXPECT(REDLATCH_OK, redlatch_set_log(hear, brief, REDLATCH_LOG_DEBUG));
+        if (round % 20 == 0)
+            pause_ms(2);
+        EXPECT(REDLATCH_OK, redlatch_set_log(NULL, NULL, 0));
+        memset(brief, 0xAA, sizeof *brief);
+        free(brief);
+    }
+    over = true;
+    join_thread(thread);
+    redlatch_client_free(noisy);
+    redlatch_client_free(client);
+}
