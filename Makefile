@@ -65,7 +65,7 @@ test-py: setup ## Check the Python package alone: PYTHONS="3.11" on one interpre
 .PHONY: bench
 bench: setup ## Run the benchmarks
 	scripts/python.sh bench
-	@status=0; for bench in bench handover python; do \
+	@status=0; for bench in bench handover python c; do \
 		cargo run --release -p redlatch-tests --bin $$bench -- $(ARGS) || status=$$?; \
 	done; exit $$status
 

@@ -169,6 +169,7 @@ void scenario_operator(char **args) {
     redlatch_client_options options;
     redlatch_lock *lock;
     int32_t reason = 7;
+    uint64_t fence = 0;
     char token[REDLATCH_TOKEN_SIZE], expected[REDLATCH_TOKEN_SIZE + 16], *json = NULL;
     EXPECT(REDLATCH_OK, redlatch_client_options_init(&options, sizeof options));
     options.label = "billing";
@@ -197,7 +198,11 @@ void scenario_operator(char **args) {
     EXPECT(REDLATCH_LOST, redlatch_lock_acquire(lock, 0));
     EXPECT(REDLATCH_OK, redlatch_lock_lost_reason(lock, &reason));
     CHECK(reason == REDLATCH_LOST_TAKEN);
+    EXPECT(REDLATCH_OK, redlatch_lock_fence(lock, &fence));
     EXPECT(REDLATCH_LOST, redlatch_lock_release(lock));
+    CHECK(fence > 0 && redlatch_last_error_lost_fence() == fence);
+    EXPECT(REDLATCH_NOT_HELD, redlatch_lock_release(lock));
+    CHECK(redlatch_last_error_lost_fence() == 0);
     EXPECT(REDLATCH_OK, redlatch_lock_acquire(lock, 0));
     EXPECT(REDLATCH_OK, redlatch_lock_release(lock));
     redlatch_lock_free(lock);

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use redlatch_tests::c::{Program, Recipe, has_tool};
 use redlatch_tests::{Process, Server, any_server};
 
-use crate::programs::{Program, Recipe, has};
+use crate::SCENARIOS;
 
 /// What a checker makes the program end with.
 const FOUND: i32 = 99;
@@ -14,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 const DELIBERATE: [&str; 2] = ["deliberate", "support"];
 
-const SCENARIOS: &str = "lock,threads,names,order,operator,stats,lease,callbacks,destroy,cancel,log,losses";
+const BEHAVIOUR: &str = "lock,threads,names,order,operator,stats,lease,callbacks,destroy,cancel,log,losses";
 
 /// Exit code and standard error.
 #[track_caller]
@@ -72,23 +73,23 @@ fn assert_found((code, errors): (i32, String), what: &str) {
 
 #[test]
 fn valgrind_finds_no_error_and_no_leak() {
-    if !has("valgrind") {
+    if !has_tool("valgrind") {
         return;
     }
-    let program = Program::new(&Recipe::PLAIN);
+    let program = Program::new(&SCENARIOS);
     assert_clean(under_valgrind(&program, Leaks::Found, &["arguments,options", "memory://"]));
     let Some(kind) = any_server() else { return };
     let server = Server::start(kind);
-    assert_clean(under_valgrind(&program, Leaks::Found, &[SCENARIOS, &server.url()]));
+    assert_clean(under_valgrind(&program, Leaks::Found, &[BEHAVIOUR, &server.url()]));
     assert_clean(under_valgrind(&program, Leaks::Ignored, &["fork", &server.url()]));
 }
 
 #[test]
 fn valgrind_is_on() {
-    if !has("valgrind") {
+    if !has_tool("valgrind") {
         return;
     }
-    let program = Program::new(&Recipe { sources: &DELIBERATE, ..Recipe::PLAIN });
+    let program = Program::new(&Recipe::c11(&DELIBERATE));
     assert_clean(under_valgrind(&program, Leaks::Found, &["none", "memory://"]));
     assert_found(under_valgrind(&program, Leaks::Found, &["leak", "memory://"]), "definitely lost");
     assert_found(under_valgrind(&program, Leaks::Found, &["use-after-free", "memory://"]), "Invalid read");
@@ -96,18 +97,18 @@ fn valgrind_is_on() {
 
 #[test]
 fn the_sanitizers_find_no_error_and_no_leak() {
-    let program = Program::new(&Recipe { flags: &SANITIZED, ..Recipe::PLAIN });
+    let program = Program::new(&Recipe { flags: &SANITIZED, ..SCENARIOS });
     assert_clean(under_sanitizers(&program, Leaks::Found, &["arguments,options", "memory://"]));
     let Some(kind) = any_server() else { return };
     let server = Server::start(kind);
-    assert_clean(under_sanitizers(&program, Leaks::Found, &[SCENARIOS, &server.url()]));
+    assert_clean(under_sanitizers(&program, Leaks::Found, &[BEHAVIOUR, &server.url()]));
     assert_clean(under_sanitizers(&program, Leaks::Found, &["counter", &server.url()]));
     assert_clean(under_sanitizers(&program, Leaks::Ignored, &["fork", &server.url()]));
 }
 
 #[test]
 fn the_sanitizers_are_on() {
-    let program = Program::new(&Recipe { sources: &DELIBERATE, flags: &SANITIZED, ..Recipe::PLAIN });
+    let program = Program::new(&Recipe { flags: &SANITIZED, ..Recipe::c11(&DELIBERATE) });
     assert_clean(under_sanitizers(&program, Leaks::Found, &["none", "memory://"]));
     assert_found(under_sanitizers(&program, Leaks::Found, &["leak", "memory://"]), "LeakSanitizer");
     assert_found(under_sanitizers(&program, Leaks::Found, &["use-after-free", "memory://"]), "heap-use-after-free");

@@ -3,15 +3,16 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
+use redlatch_tests::c::{Program, finish};
 use redlatch_tests::{Server, any_server, each_server, each_server_with};
 
-use crate::programs::{Program, Recipe, finish};
+use crate::SCENARIOS;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_wrong_password_is_an_authentication_error() {
-    let program = Program::new(&Recipe::PLAIN);
+    let program = Program::new(&SCENARIOS);
     each_server_with(
         |builder| builder.password("right"),
         |server| {
@@ -23,7 +24,7 @@ fn a_wrong_password_is_an_authentication_error() {
 
 #[test]
 fn denied_commands_are_a_permission_error() {
-    let program = Program::new(&Recipe::PLAIN);
+    let program = Program::new(&SCENARIOS);
     each_server_with(
         |builder| builder.user("app on >hunter2 ~other:* &* +@all"),
         |server| {
@@ -34,7 +35,7 @@ fn denied_commands_are_a_permission_error() {
 
 #[test]
 fn foreign_data_under_the_key_is_a_key_type_error() {
-    let program = Program::new(&Recipe::PLAIN);
+    let program = Program::new(&SCENARIOS);
     each_server(|server| {
         let _: u64 = server.query(&["HSET", "lock:refused", "field", "value"]);
         program.run(&["refused", &server.url(), "REDLATCH_KEY_TYPE"]);
@@ -50,7 +51,7 @@ fn a_server_without_scripts_is_incompatible() {
         builder = builder.config("rename-command", &format!("{command} \"\""));
     }
     let server = builder.start();
-    Program::new(&Recipe::PLAIN).run(&["refused", &server.url(), "REDLATCH_INCOMPATIBLE"]);
+    Program::new(&SCENARIOS).run(&["refused", &server.url(), "REDLATCH_INCOMPATIBLE"]);
 }
 
 #[test]
@@ -58,20 +59,20 @@ fn a_port_without_a_server_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("redis://:hunter2@{}/", listener.local_addr().expect("it has an address"));
     drop(listener);
-    Program::new(&Recipe::PLAIN).run(&["refused", &url, "REDLATCH_UNAVAILABLE"]);
+    Program::new(&SCENARIOS).run(&["refused", &url, "REDLATCH_UNAVAILABLE"]);
 }
 
 #[test]
 fn a_grant_without_its_replicas_is_not_replicated() {
     let Some(kind) = any_server() else { return };
     let server = Server::start(kind);
-    Program::new(&Recipe::PLAIN).run(&["refused", &server.url(), "REDLATCH_NOT_REPLICATED", "1"]);
+    Program::new(&SCENARIOS).run(&["refused", &server.url(), "REDLATCH_NOT_REPLICATED", "1"]);
     assert!(!server.query::<bool>(&["EXISTS", "lock:refused"]), "what was given up is released");
 }
 
 #[test]
 fn an_outage_is_unavailable_or_unconfirmed_and_passes() {
-    let program = Program::new(&Recipe::PLAIN);
+    let program = Program::new(&SCENARIOS);
     each_server(|server| {
         let args = ["outage", &server.url()];
         let mut process = program.start(&args);

@@ -3,7 +3,22 @@
 mod checkers;
 mod exports;
 mod faults;
-mod library;
 mod processes;
-mod programs;
 mod scenarios;
+
+use redlatch_tests::c::Recipe;
+
+/// All scenarios in one program.
+const SCENARIOS: Recipe<'static> = Recipe::c11(&[
+    "main",
+    "support",
+    "arguments",
+    "options",
+    "lock",
+    "lease",
+    "callbacks",
+    "cancel",
+    "log",
+    "fork",
+    "faults",
+]);

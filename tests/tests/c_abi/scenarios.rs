@@ -3,20 +3,20 @@
 use std::sync::OnceLock;
 
 use redlatch::{Client, LostReason};
+use redlatch_tests::c::{Build, Program, Recipe};
 use redlatch_tests::{any_server, each_server};
 
-use crate::library::Build;
-use crate::programs::{Program, Recipe};
+use crate::SCENARIOS;
 
 /// C11 against the shared library.
 fn shared() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
-    PROGRAM.get_or_init(|| Program::new(&Recipe::PLAIN))
+    PROGRAM.get_or_init(|| Program::new(&SCENARIOS))
 }
 
 /// C99 with the static library.
 fn linked_statically() -> Program {
-    Program::new(&Recipe { standard: "c99", linked_statically: true, ..Recipe::PLAIN })
+    Program::new(&Recipe { standard: "c99", linked_statically: true, ..SCENARIOS })
 }
 
 const BEHAVIOUR: &str = "lock,threads,names,order,operator,lease,callbacks,destroy,cancel,log,losses";
@@ -102,6 +102,6 @@ fn an_inspection_is_json() {
 
 #[test]
 fn a_panic_ends_one_call_and_nothing_else() {
-    let recipe = Recipe { sources: &["panic", "support"], build: Build::Panicking, ..Recipe::PLAIN };
+    let recipe = Recipe { build: Build::Panicking, ..Recipe::c11(&["panic", "support"]) };
     Program::new(&recipe).run(&["memory://"]);
 }
