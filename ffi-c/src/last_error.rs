@@ -9,8 +9,10 @@ use crate::boundary::silent_call;
 use crate::status::{self, REDLATCH_INTERNAL, REDLATCH_INVALID_ARGUMENT, REDLATCH_LOST_NONE};
 use crate::text::{self, Overlong};
 
-/// A call that failed.
-pub(crate) struct Failure {
+/// A call that failed. Boxed, so that the way of those that do not fail is short.
+pub(crate) struct Failure(Box<Details>);
+
+struct Details {
     status: i32,
     message: String,
     lost: i32,
@@ -18,24 +20,24 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// With a status that no error of the core has.
+    pub(crate) fn new(status: i32, message: impl Into<String>) -> Failure {
+        Failure(Box::new(Details { status, message: message.into(), lost: REDLATCH_LOST_NONE, fence: 0 }))
+    }
+
     /// The call itself is wrong.
     pub(crate) fn invalid(message: impl Into<String>) -> Failure {
-        Failure { status: REDLATCH_INVALID_ARGUMENT, message: message.into(), lost: REDLATCH_LOST_NONE, fence: 0 }
+        Failure::new(REDLATCH_INVALID_ARGUMENT, message)
     }
 
     /// A defect.
     pub(crate) fn internal(message: impl Into<String>) -> Failure {
-        Failure { status: REDLATCH_INTERNAL, message: message.into(), lost: REDLATCH_LOST_NONE, fence: 0 }
+        Failure::new(REDLATCH_INTERNAL, message)
     }
 
     /// The status that the call returns.
     pub(crate) fn status(self) -> i32 {
-        self.status
-    }
-
-    /// With a status that no error of the core has.
-    pub(crate) fn new(status: i32, message: impl Into<String>) -> Failure {
-        Failure { status, message: message.into(), lost: REDLATCH_LOST_NONE, fence: 0 }
+        self.0.status
     }
 }
 
@@ -45,7 +47,7 @@ impl From<Error> for Failure {
             Error::Lost(info) => (status::of_reason(Some(info.reason())), info.fence()),
             _ => (REDLATCH_LOST_NONE, 0),
         };
-        Failure { status: status::of_error(&error), message: error.to_string(), lost, fence }
+        Failure(Box::new(Details { status: status::of_error(&error), message: error.to_string(), lost, fence }))
     }
 }
 
@@ -55,7 +57,7 @@ thread_local! {
 
 /// Keeps a failure for the thread; its status.
 pub(crate) fn set(failure: Failure) -> i32 {
-    let status = failure.status;
+    let status = failure.0.status;
     // Positive ones are ordinary outcomes. A thread that is ending may have no place for it any more.
     if status < 0 {
         let _ = LAST.try_with(|last| last.replace(Some(failure)));
@@ -79,7 +81,7 @@ fn look<T>(look: impl FnOnce(Option<&Failure>) -> T) -> Option<T> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn redlatch_last_error_message(buffer: *mut c_char, capacity: usize, needed: *mut usize) -> i32 {
     silent_call(|| {
-        let message = look(|last| last.map(|failure| failure.message.clone())).flatten().unwrap_or_default();
+        let message = look(|last| last.map(|failure| failure.0.message.clone())).flatten().unwrap_or_default();
         // SAFETY: the caller says that `buffer` takes `capacity` bytes, and that `needed` is NULL or takes a size.
         unsafe { text::write(&message, buffer, capacity, needed, Overlong::Cut) }
     })
@@ -91,7 +93,7 @@ pub unsafe extern "C" fn redlatch_last_error_message(buffer: *mut c_char, capaci
 /// Thread-safe. Does not block. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn redlatch_last_error_lost_reason() -> i32 {
-    look(|last| last.map(|failure| failure.lost)).flatten().unwrap_or(REDLATCH_LOST_NONE)
+    look(|last| last.map(|failure| failure.0.lost)).flatten().unwrap_or(REDLATCH_LOST_NONE)
 }
 
 /// The fence of the lost lease, where the last call on this thread that returned a negative status returned
@@ -100,5 +102,5 @@ pub extern "C" fn redlatch_last_error_lost_reason() -> i32 {
 /// Thread-safe. Does not block. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn redlatch_last_error_lost_fence() -> u64 {
-    look(|last| last.map_or(0, |failure| failure.fence)).unwrap_or(0)
+    look(|last| last.map_or(0, |failure| failure.0.fence)).unwrap_or(0)
 }

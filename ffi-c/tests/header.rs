@@ -15,8 +15,8 @@ fn root() -> PathBuf {
 
 fn definitions() -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let numbers: Vec<&str> = version.split('.').collect();
-    let [major, minor, patch] = numbers[..] else { panic!("{version} has other than three parts") };
+    let (major, rest) = version.split_once('.').expect("three numbers");
+    let (minor, patch) = rest.split_once('.').expect("three numbers");
     format!(
         "\n/**\n * The version of this header.\n */\n\
          #define REDLATCH_VERSION \"{version}\"\n\

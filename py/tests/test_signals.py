@@ -33,9 +33,7 @@ def test_with_cycles_that_were_interrupted_left_the_lock_or_a_waiter(
 ) -> None:
     # Fault 20. The ttl of 60 s hides nothing: a lock that stays would be seen by everyone for a minute.
     with ThreadPoolExecutor() as pool:
-        runs = [
-            pool.submit(run_program, "interrupted_cycles", server.url, prefix, 1000, within=280) for _ in range(3)
-        ]
+        runs = [pool.submit(run_program, "interrupted_cycles", server.url, prefix, 1000, within=280) for _ in range(3)]
         counts = [list(map(int, run.result()[-1].split())) for run in runs]
     # The moments were spread over the whole cycle, or this would show little.
     assert all(sum(count) == 1000 and min(count) > 100 for count in counts), counts

@@ -79,7 +79,7 @@ impl LeaseHandle {
         let options = options.unwrap_or_else(|| self.options.clone());
         let request = self.client.begin_lease(&self.name, options, wait, cancel)?;
         self.reserve("acquire")?;
-        Ok(HandleRequest { handle: self, request, granted: None })
+        Ok(HandleRequest { handle: self, request, granted: false })
     }
 
     /// Takes over the lease that `token` proves, as [`Client::adopt`]; false when the lock is not held by that token any
@@ -197,18 +197,20 @@ impl Drop for LeaseHandle {
 pub struct HandleRequest<'a> {
     handle: &'a LeaseHandle,
     request: LeaseRequest,
-    granted: Option<Lease>,
+    /// The handle has the lease.
+    granted: bool,
 }
 
 impl HandleRequest<'_> {
-    /// As [`LeaseRequest::advance`]. The handle has the lease when the request is dropped.
+    /// As [`LeaseRequest::advance`]. What is granted belongs to the handle.
     ///
     /// # Errors
     /// As [`LeaseRequest::advance`].
     pub fn advance(&mut self, block: Duration) -> Result<Progress<()>> {
         Ok(match self.request.advance(block)? {
             Progress::Granted(lease) => {
-                self.granted = Some(lease);
+                self.handle.settle(Some(lease));
+                self.granted = true;
                 Progress::Granted(())
             }
             Progress::Busy => Progress::Busy,
@@ -217,14 +219,19 @@ impl HandleRequest<'_> {
     }
 
     /// Releases what was granted, for a caller who is called off at the last moment.
-    pub fn give_back(mut self) {
-        drop(self.granted.take());
+    pub fn give_back(self) {
+        if self.granted {
+            // Nothing has been done under it: how its release went concerns nobody.
+            let _ = self.handle.release();
+        }
     }
 }
 
 impl Drop for HandleRequest<'_> {
     fn drop(&mut self) {
-        self.handle.settle(self.granted.take());
+        if !self.granted {
+            self.handle.settle(None);
+        }
     }
 }
 

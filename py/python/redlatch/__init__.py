@@ -19,7 +19,11 @@ from __future__ import annotations
 import atexit
 import os
 
+# isort: off
+from redlatch import _process  # noqa: F401, before the extension
 from redlatch import _native
+
+# isort: on
 from redlatch._client import Client
 from redlatch._errors import (
     AcquireTimeout,

@@ -15,7 +15,7 @@ pub struct Recipe<'a> {
     pub compiler: &'a str,
     /// As `-std` takes it; one that begins with `c++` makes it C++.
     pub standard: &'a str,
-    /// Files of `tests/c`, without `.c`; or of `tests`, with folder and extension: `cpp/main.cpp`.
+    /// Files of `tests/c`, without `.c`; paths of others from `tests`, with their extension: `cpp/main.cpp`.
     pub sources: &'a [&'a str],
     /// Further flags of the compiler.
     pub flags: &'a [&'a str],
