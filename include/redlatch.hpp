@@ -30,9 +30,9 @@
  * exception of release() the lock is not held any more either, except after not_held_error. No destructor throws.
  *
  * Ownership. What is held belongs to client, thread and name, not to the mutex object: two mutex objects of one client
- * and name are the same lock, and destroying one releases nothing. Only the thread that acquired may release. A lease is
- * the exception: it owns its lock, and any thread may use it. A mutex or lease keeps its client going, whatever happens
- * to the client object.
+ * and name are the same lock, and destroying one releases nothing. Only the thread that acquired may release. A lease
+ * is the exception: it owns its lock, and any thread may use it. A mutex or lease keeps its client going, whatever
+ * happens to the client object.
  *
  * Threads. Any thread may use any object, several at once, except to destroy or to move it.
  *
@@ -520,7 +520,8 @@ struct client_options {
     /// Path of a PEM file with the authorities that may vouch for a rediss:// server; only these are trusted then. The
     /// platform's store.
     std::optional<std::string> tls_ca = std::nullopt;
-    /// Path of a PEM file with the certificate that this client shows to a rediss:// server, together with tls_key. None.
+    /// Path of a PEM file with the certificate that this client shows to a rediss:// server, together with tls_key.
+    /// None.
     std::optional<std::string> tls_cert = std::nullopt;
     /// Path of a PEM file with the private key of tls_cert, not encrypted. None.
     std::optional<std::string> tls_key = std::nullopt;
@@ -573,8 +574,8 @@ struct lock_options {
     /// How long the lease lives without renewal, 100 ms to 24 h: after a crash of the holder others wait at most this
     /// long. 30 s.
     std::optional<std::chrono::milliseconds> ttl = std::nullopt;
-    /// The longest time a lease is kept, whatever its holder does: then renewal stops and the lease is lost. From the ttl
-    /// to 365 days. No limit, which 0 stands for too.
+    /// The longest time a lease is kept, whatever its holder does: then renewal stops and the lease is lost. From the
+    /// ttl to 365 days. No limit, which 0 stands for too.
     std::optional<std::chrono::milliseconds> max_hold = std::nullopt;
     /// Whether the lease is renewed in the background, every third of the ttl. Otherwise it ends after one ttl unless
     /// renew() is called. True.
@@ -683,8 +684,8 @@ public:
     cancel_token() : handle_(make(), &redlatch_cancel_free) {}
 
     /// Calls off every wait that was given this token or a copy: each throws cancelled_error and gives up its place in
-    /// the queue, and one that begins later throws at once. A request that is on its way is not interrupted, which takes
-    /// io_timeout at most; a lock that is granted before the wait notices stays granted.
+    /// the queue, and one that begins later throws at once. A request that is on its way is not interrupted, which
+    /// takes io_timeout at most; a lock that is granted before the wait notices stays granted.
     ///
     /// Does not block. Not for signal handlers.
     void fire() const { detail::expect_ok(redlatch_cancel_fire(handle_.get())); }
@@ -732,16 +733,16 @@ public:
     /// for a callback that runs.
     void close() const { detail::expect_ok(redlatch_client_close(handle_.get())); }
 
-    /// What the client has done since it was opened, as a JSON object; redlatch_client_stats_json has its fields. Asks no
-    /// server.
+    /// What the client has done since it was opened, as a JSON object; redlatch_client_stats_json has its fields. Asks
+    /// no server.
     [[nodiscard]] std::string stats_json() const {
         char* json = nullptr;
         detail::expect_ok(redlatch_client_stats_json(handle_.get(), &json));
         return detail::take(json);
     }
 
-    /// Asks the server who has the lock `name`: a JSON object, whose fields redlatch_inspect has, and which contains the
-    /// token; nothing when nobody has it.
+    /// Asks the server who has the lock `name`: a JSON object, whose fields redlatch_inspect has, and which contains
+    /// the token; nothing when nobody has it.
     ///
     /// Blocks for io_timeout at most. Throws config_error, closed_error, and from the server unavailable_error,
     /// authentication_error, permission_error, key_type_error, incompatible_error.
@@ -764,8 +765,8 @@ public:
         return true;
     }
 
-    /// Takes over the lease of the lock `name` that `token` proves, see lease::into_token(): it becomes a new lease with a
-    /// new token and a new, larger fence. Nothing when the lock is not held by that token any more.
+    /// Takes over the lease of the lock `name` that `token` proves, see lease::into_token(): it becomes a new lease
+    /// with a new token and a new, larger fence. Nothing when the lock is not held by that token any more.
     ///
     /// Blocks for connect_timeout + io_timeout at most. Throws config_error, closed_error, and from the server as
     /// mutex::lock(). After unavailable_error the lock may have been taken over and then released again; after
@@ -843,7 +844,8 @@ public:
     mutex(const mutex&) = delete;
     mutex& operator=(const mutex&) = delete;
 
-    /// What is held stays held: it can be released through another mutex of the same client and name, by the same thread.
+    /// What is held stays held: it can be released through another mutex of the same client and name, by the same
+    /// thread.
     ~mutex() = default;
 
     /// Acquires the lock for this thread, and waits as long as somebody else has it.
@@ -880,8 +882,8 @@ public:
         return acquire(detail::wait_ms(wait), &cancel);
     }
 
-    /// Waits until `until` at the latest; false where somebody else had the lock up to then. An instant in the past asks
-    /// once. Where the clock is set back meanwhile, it waits longer; where it is set forward, it is noticed late.
+    /// Waits until `until` at the latest; false where somebody else had the lock up to then. An instant in the past
+    /// asks once. Where the clock is set back meanwhile, it waits longer; where it is set forward, it is noticed late.
     template <class Clock, class Duration>
     [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& until) {
         return detail::acquire_until(until, [this](std::int64_t wait) { return acquire(wait, nullptr); });
@@ -894,8 +896,8 @@ public:
         return detail::acquire_until(until, [this, &cancel](std::int64_t wait) { return acquire(wait, &cancel); });
     }
 
-    /// Gives up one hold of this thread. The last one stops renewal and releases the lock on the server. The hold is gone
-    /// whatever happens, unless not_held_error is thrown.
+    /// Gives up one hold of this thread. The last one stops renewal and releases the lock on the server. The hold is
+    /// gone whatever happens, unless not_held_error is thrown.
     ///
     /// Blocks for io_timeout at most. Throws lost_error: the work may have overlapped with another holder's;
     /// not_held_error: this thread does not hold it; and from the server, after which the key lapses by its ttl,
@@ -925,9 +927,9 @@ public:
         return held != 0;
     }
 
-    /// The fencing token of this thread's lease, for the protected resource, which should refuse a lower one than it has
-    /// seen. It grows with every lease of the lock; nested holds share it. Also told of a lease that is lost, until it is
-    /// released. Throws not_held_error.
+    /// The fencing token of this thread's lease, for the protected resource, which should refuse a lower one than it
+    /// has seen. It grows with every lease of the lock; nested holds share it. Also told of a lease that is lost, until
+    /// it is released. Throws not_held_error.
     [[nodiscard]] std::uint64_t fence() const {
         std::uint64_t fence = 0;
         detail::expect_ok(redlatch_lock_fence(handle_.get(), &fence));
@@ -980,8 +982,8 @@ private:
     detail::owner<redlatch_lock, &redlatch_lock_free> handle_;
 };
 
-/// Gives up what `guard` owns with mutex::release(), and says how that ended; the guard has no mutex any more afterwards.
-/// Throws not_held_error where it owns nothing; otherwise as mutex::release().
+/// Gives up what `guard` owns with mutex::release(), and says how that ended; the guard has no mutex any more
+/// afterwards. Throws not_held_error where it owns nothing; otherwise as mutex::release().
 inline released release(std::unique_lock<mutex>& guard) {
     if (!guard.owns_lock()) throw not_held_error("the guard owns no lock");
     mutex* const held = guard.release();
@@ -1020,8 +1022,8 @@ public:
     /// client's objects, the key may lapse by its ttl instead.
     ~lease() = default;
 
-    /// Acquires the lock for this object, and waits as long as somebody else has it. Throws in_use_error where it has the
-    /// lock already, or another thread acquires through it; otherwise as mutex::lock(), without lost_error.
+    /// Acquires the lock for this object, and waits as long as somebody else has it. Throws in_use_error where it has
+    /// the lock already, or another thread acquires through it; otherwise as mutex::lock(), without lost_error.
     void acquire() { detail::expect_ok(redlatch_lease_acquire(handle_.get(), REDLATCH_WAIT_FOREVER)); }
 
     /// As acquire(), until `cancel` is fired: cancelled_error.

@@ -23,8 +23,8 @@
 
 namespace {
 
-// The protected resource: a table whose rows refuse a fence lower than one they have seen. In a service it is a database,
-// and seen_by and write are an UPDATE with the fence in its WHERE.
+// The protected resource: a table whose rows refuse a fence lower than one they have seen. In a service it is a
+// database, and seen_by and write are an UPDATE with the fence in its WHERE.
 class ledger {
 public:
     // A holder begins: lower fences are out from here on. False where a later holder was here before.
@@ -85,8 +85,8 @@ bool pay(const redlatch::client& client, ledger& accounts, const transfer& job) 
            accounts.write(to.fence(), job.to, target + job.amount);
 }
 
-// Threads that take work from a queue until it is empty. Holds belong to threads, so a lock is released by the thread that
-// acquired it; work that moves between threads takes a redlatch::lease.
+// Threads that take work from a queue until it is empty. Holds belong to threads, so a lock is released by the thread
+// that acquired it; work that moves between threads takes a redlatch::lease.
 class pool {
 public:
     explicit pool(std::queue<transfer> work) : work_(std::move(work)) {}

@@ -71,7 +71,8 @@ void conditions() {
 
 void refusals(const std::string& url) {
     THROWN(config_error, redlatch::client("no url"));
-    CHECK(std::string(THROWN(config_error, redlatch::client("http://:hunter2@host/")).what()).find("hunter2") == std::string::npos);
+    const auto url_error = THROWN(config_error, redlatch::client("http://:hunter2@host/"));
+    CHECK(std::string(url_error.what()).find("hunter2") == std::string::npos);
     THROWN(config_error, redlatch::client(std::string_view()));
     THROWN(invalid_argument_error, redlatch::client("redis://\xff"));
 

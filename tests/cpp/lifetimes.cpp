@@ -17,7 +17,8 @@ static_assert(!copies<redlatch::lease> && moves<redlatch::lease>);
 static_assert(!copies<redlatch::mutex> && !std::is_move_constructible_v<redlatch::mutex>);
 static_assert(copies<redlatch::cancel_token> && moves<redlatch::cancel_token>);
 static_assert(std::is_nothrow_destructible_v<redlatch::client> && std::is_nothrow_destructible_v<redlatch::mutex>);
-static_assert(std::is_nothrow_destructible_v<redlatch::lease> && std::is_nothrow_destructible_v<redlatch::cancel_token>);
+static_assert(std::is_nothrow_destructible_v<redlatch::lease>);
+static_assert(std::is_nothrow_destructible_v<redlatch::cancel_token>);
 static_assert(noexcept(std::declval<redlatch::mutex&>().unlock()));
 static_assert(!std::is_convertible_v<const char*, redlatch::client>);
 

@@ -6,9 +6,19 @@
 
 int main(int argc, char** argv) {
     const std::map<std::string, void (*)(const std::string&)> scenarios{
-        {"mutexes", mutexes}, {"guards", guards}, {"counter", counter},     {"operators", operators}, {"leases", leases},
-        {"waits", waits},     {"cancels", cancels}, {"errors", errors},     {"options", options},     {"callbacks", callbacks},
-        {"logs", logs},       {"lifetimes", lifetimes}, {"outage", outage},
+        {"mutexes", mutexes},
+        {"guards", guards},
+        {"counter", counter},
+        {"operators", operators},
+        {"leases", leases},
+        {"waits", waits},
+        {"cancels", cancels},
+        {"errors", errors},
+        {"options", options},
+        {"callbacks", callbacks},
+        {"logs", logs},
+        {"lifetimes", lifetimes},
+        {"outage", outage},
     };
     if (argc < 3) return 2;
     const std::string url = argv[2];

@@ -46,7 +46,7 @@ inline void elsewhere(const std::function<void()>& work) { std::thread(work).joi
 inline void eventually(const char* what, const std::function<bool()>& holds) {
     const auto end = std::chrono::steady_clock::now() + 10s;
     while (!holds()) {
-        if (std::chrono::steady_clock::now() > end) check_failed(std::string("not within 10 s: ") + what, __FILE__, __LINE__);
+        if (std::chrono::steady_clock::now() > end) check_failed(std::string("not within 10 s: ") + what, "", 0);
         std::this_thread::sleep_for(5ms);
     }
 }

@@ -107,10 +107,12 @@ void waits(const std::string& url) {
     busy(url);
     waits_for_release(url, [](auto& lock) { return lock.try_lock_for(std::chrono::hours::max()); });
     waits_for_release(url, [](auto& lock) { return lock.try_lock_for(std::chrono::nanoseconds::max()); });
-    waits_for_release(url, [](auto& lock) { return lock.try_lock_until(std::chrono::steady_clock::time_point::max()); });
-    waits_for_release(url, [](auto& lock) { return lock.try_lock_until(std::chrono::system_clock::time_point::max()); });
+    using std::chrono::steady_clock;
+    using std::chrono::system_clock;
+    waits_for_release(url, [](auto& lock) { return lock.try_lock_until(steady_clock::time_point::max()); });
+    waits_for_release(url, [](auto& lock) { return lock.try_lock_until(system_clock::time_point::max()); });
     waits_for_release(url, [](auto& lock) {
-        return lock.try_lock_until(std::chrono::time_point<std::chrono::system_clock, std::chrono::hours>::max());
+        return lock.try_lock_until(std::chrono::time_point<system_clock, std::chrono::hours>::max());
     });
     waits_for_release(url, [](auto& lock) {
         lock.lock();
@@ -157,7 +159,9 @@ void cancels(const std::string& url) {
     called_off(url, [&](const client& c, const cancel_token& cancel) {
         static_cast<void>(redlatch::mutex(c, "called off").try_lock_until(later(), cancel));
     });
-    called_off(url, [](const client& c, const cancel_token& cancel) { redlatch::lease(c, "called off").acquire(cancel); });
+    called_off(url, [](const client& c, const cancel_token& cancel) {
+        redlatch::lease(c, "called off").acquire(cancel);
+    });
     called_off(url, [](const client& c, const cancel_token& cancel) {
         static_cast<void>(redlatch::lease(c, "called off").try_acquire_for(1h, cancel));
     });
