@@ -98,10 +98,15 @@ void scenario_callbacks(char **args) {
     CHECK(count_of(&lock_told.destroyed) == 1 && count_of(&lease_told.destroyed) == 1);
 }
 
+static void *hold_and_end(void *data) {
+    EXPECT(REDLATCH_OK, redlatch_lock_acquire(data, 1000));
+    return NULL;
+}
+
 /* destroy: once, and after the last call, whatever goes first. */
 void scenario_destroy(char **args) {
     struct told never = TOLD_INIT, replaced = TOLD_INIT, removed = TOLD_INIT, freed = TOLD_INIT, chained = TOLD_INIT;
-    struct told without = TOLD_INIT, refused = TOLD_INIT, last = TOLD_INIT;
+    struct told without = TOLD_INIT, refused = TOLD_INIT, last = TOLD_INIT, ended = TOLD_INIT;
     redlatch_client *client = open_client(args[0]), *doomed;
     redlatch_lock *lock = new_lock(client, "destroy"), *other;
     char *json = NULL;
@@ -136,6 +141,13 @@ void scenario_destroy(char **args) {
     await_count(&freed.destroyed, 1, "ends of the data of a freed handle");
     CHECK(count_of(&freed.calls) == 0);
     redlatch_lock_free(other);
+    /* The thread that holds it ends, and the library releases it. */
+    lock = new_lock(client, "destroy");
+    EXPECT(REDLATCH_OK, redlatch_lock_on_lost(lock, lost, &ended, destroy));
+    on_thread(hold_and_end, lock);
+    redlatch_lock_free(lock);
+    await_count(&ended.destroyed, 1, "ends of the data of a thread that ended");
+    CHECK(count_of(&ended.calls) == 0);
     /* destroy frees the last handle of a client that still holds a lock, which is released by that. */
     doomed = open_client(args[0]);
     lock = new_lock(doomed, "destroy");

@@ -34,6 +34,49 @@ static void warn(redlatch_client *client) {
     redlatch_lease_free(lease);
 }
 
+/* Stays in the callback until it is let go. */
+struct staying {
+    struct counter entered, go, replaced;
+};
+
+static void stay(int32_t level, const char *target, size_t target_len, const char *message, size_t message_len,
+                 void *user_data) {
+    struct staying *staying = user_data;
+    (void)level, (void)target, (void)target_len, (void)message, (void)message_len;
+    count_up(&staying->entered);
+    await_count(&staying->go, 1, "lets the callback go");
+    CHECK(count_of(&staying->replaced) == 0);
+}
+
+static void *log_one(void *data) {
+    (void)data;
+    EXPECT(REDLATCH_OK, redlatch_log(REDLATCH_LOG_ERROR, TEXT("one")));
+    return NULL;
+}
+
+static void *end_log(void *data) {
+    EXPECT(REDLATCH_OK, redlatch_set_log(NULL, NULL, 0));
+    count_up(&((struct staying *)data)->replaced);
+    return NULL;
+}
+
+/* Whoever replaces a callback waits for the thread that is in it, and for none that comes later. */
+static void replace_while_inside(void) {
+    struct staying staying = {COUNTER_INIT, COUNTER_INIT, COUNTER_INIT};
+    pthread_t logging, ending;
+    EXPECT(REDLATCH_OK, redlatch_set_log(stay, &staying, REDLATCH_LOG_ERROR));
+    logging = start_thread(log_one, NULL);
+    await_count(&staying.entered, 1, "threads in the callback");
+    ending = start_thread(end_log, &staying);
+    pause_ms(50);
+    CHECK(count_of(&staying.replaced) == 0);
+    count_up(&staying.go);
+    join_thread(logging);
+    join_thread(ending);
+    on_thread(log_one, NULL);
+    CHECK(count_of(&staying.entered) == 1);
+}
+
 struct noise {
     redlatch_client *client;
     volatile bool *over;
@@ -88,6 +131,7 @@ void scenario_log(char **args) {
     before = count_of(&second.records);
     warn(client);
     CHECK(count_of(&second.records) == before);
+    replace_while_inside();
     /* Replaced and removed while another thread logs: data may go as soon as the call returns. */
     noisy = open_client("memory://");
     noise.client = noisy;
