@@ -94,6 +94,17 @@ header: ## Write include/redlatch.h anew from ffi-c/
 deny: ## Check licences, sources and advisories of the dependencies, when cargo-deny is there
 	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo 'deny: skipped, cargo-deny is not installed'; fi
 
+# Exported for the script, whether they come from make's command line or the environment.
+export PREFIX LIBDIR DESTDIR
+
+.PHONY: install
+install: ## Install libredlatch, its headers, redlatch.pc and CMake files: PREFIX=/usr/local, DESTDIR=
+	@scripts/install.sh install
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` with the same PREFIX put there
+	@scripts/install.sh uninstall
+
 .PHONY: clean
 clean: ## Remove target/, with the venv of servers in it
 	cargo clean

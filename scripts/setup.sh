@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts in place what a fresh machine lacks, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh        all that `make test` needs: a C linker, up to three servers, and environments for Python
+#   scripts/setup.sh        all that `make test` needs: compilers and tools for C and C++, up to three servers, and
+#                           environments for Python
 #   scripts/setup.sh demo   any one server, for `make demo`; installs no system package
 #
 # A server that cannot be had is named in one line and left out: the tests skip it, or fail when CI=true.

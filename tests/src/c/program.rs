@@ -15,7 +15,7 @@ pub struct Recipe<'a> {
     pub compiler: &'a str,
     /// As `-std` takes it; one that begins with `c++` makes it C++.
     pub standard: &'a str,
-    /// Files of `tests/c`, or paths of others; without `.c`.
+    /// Files of `tests/c`, without `.c`; paths of others from `tests`, with their extension: `cpp/main.cpp`.
     pub sources: &'a [&'a str],
     /// Further flags of the compiler.
     pub flags: &'a [&'a str],
@@ -29,6 +29,11 @@ impl Recipe<'_> {
     /// In C11, against the shared library in its build for tests.
     pub const fn c11<'a>(sources: &'a [&'a str]) -> Recipe<'a> {
         Recipe { compiler: "cc", standard: "c11", sources, flags: &[], build: Build::Plain, linked_statically: false }
+    }
+
+    /// In C++17, against the shared library in its build for tests.
+    pub const fn cpp17<'a>(sources: &'a [&'a str]) -> Recipe<'a> {
+        Recipe { compiler: "g++", standard: "c++17", ..Recipe::c11(sources) }
     }
 
     /// A file that nobody else overwrites. Warnings are errors.
@@ -57,8 +62,11 @@ impl Recipe<'_> {
         } else {
             command.args(["-Wstrict-prototypes", "-x", "c"]);
         }
-        let sources = workspace().join("tests/c");
-        command.args(self.sources.iter().map(|source| sources.join(source).with_extension("c")));
+        let tests = workspace().join("tests");
+        command.args(self.sources.iter().map(|source| match source.contains('.') {
+            true => tests.join(source),
+            false => tests.join("c").join(source).with_extension("c"),
+        }));
         command.args(["-x", "none"]);
         if self.linked_statically {
             command.arg(library.join("libredlatch.a")).args(["-ldl", "-lm", "-lrt", "-lutil", "-lgcc_s"]);

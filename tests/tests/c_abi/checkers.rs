@@ -1,75 +1,15 @@
 //! The same programs under valgrind and the compilers' sanitizers.
 
-use std::time::Duration;
-
-use redlatch_tests::c::{Program, Recipe, has_tool};
-use redlatch_tests::{Process, Server, any_server};
+use redlatch_tests::c::{
+    Leaks, Program, Recipe, SANITIZED, assert_clean, assert_found, has_tool, under_sanitizers, under_valgrind,
+};
+use redlatch_tests::{Server, any_server};
 
 use crate::SCENARIOS;
-
-/// What a checker makes the program end with.
-const FOUND: i32 = 99;
-
-/// Programs run some ten times slower here.
-const LIMIT: Duration = Duration::from_secs(120);
 
 const DELIBERATE: [&str; 2] = ["deliberate", "support"];
 
 const BEHAVIOUR: &str = "lock,threads,names,order,operator,stats,lease,callbacks,destroy,cancel,log,losses";
-
-/// Exit code and standard error.
-#[track_caller]
-fn end_of(mut process: Process) -> (i32, String) {
-    let status = process.wait_exit(LIMIT);
-    let errors = process.error_lines().join("\n");
-    let Some(status) = status else { panic!("still runs after {LIMIT:?}\n{errors}") };
-    (status.code().unwrap_or(-1), errors)
-}
-
-/// Whether leaks are errors. A forked child leaks what was its parent's, because its locks may be taken for ever.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaks {
-    Found,
-    Ignored,
-}
-
-fn under_valgrind(program: &Program, leaks: Leaks, args: &[&str]) -> (i32, String) {
-    end_of(Process::start_with("valgrind", |command| {
-        command.args(["--quiet", "--child-silent-after-fork=no"]);
-        if leaks == Leaks::Found {
-            command.args(["--leak-check=full", "--show-leak-kinds=definite,indirect"]);
-            command.arg("--errors-for-leak-kinds=definite,indirect");
-        } else {
-            command.arg("--leak-check=no");
-        }
-        command.arg(format!("--error-exitcode={FOUND}")).arg(program.path()).args(args);
-    }))
-}
-
-fn under_sanitizers(program: &Program, leaks: Leaks, args: &[&str]) -> (i32, String) {
-    let detect_leaks = i32::from(leaks == Leaks::Found);
-    end_of(Process::start_with(program.path(), |command| {
-        command.args(args);
-        command.env("ASAN_OPTIONS", format!("exitcode={FOUND}:detect_leaks={detect_leaks}:abort_on_error=0"));
-        command.env("LSAN_OPTIONS", format!("exitcode={FOUND}"));
-        command.env("UBSAN_OPTIONS", format!("exitcode={FOUND}:halt_on_error=1:print_stacktrace=1"));
-    }))
-}
-
-const SANITIZED: [&str; 3] =
-    ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"];
-
-#[track_caller]
-fn assert_clean((code, errors): (i32, String)) {
-    assert_eq!(code, 0, "{errors}");
-    assert_eq!(errors, "");
-}
-
-#[track_caller]
-fn assert_found((code, errors): (i32, String), what: &str) {
-    assert_eq!(code, FOUND, "{what} was not found: {errors}");
-    assert!(errors.contains(what), "{what}: {errors}");
-}
 
 #[test]
 fn valgrind_finds_no_error_and_no_leak() {
