@@ -132,6 +132,13 @@ pub(crate) fn next_event(py: Python<'_>, pid: u32) -> PyResult<Option<(&'static 
     py.detach(|| process.next()).map(|event| event.into_call(py)).transpose()
 }
 
+/// Passes what nobody catches to ``sys.unraisablehook``.
+#[pyfunction]
+pub(crate) fn report(error: Bound<'_, PyAny>, place: Bound<'_, PyAny>) {
+    let py = error.py();
+    PyErr::from_value(error).write_unraisable(py, Some(&place));
+}
+
 /// Called when the module is imported, and in a forked child: gives the process a state of its own, before it has a second
 /// thread. The parent's may be locked for ever here.
 pub(crate) fn prepare() {

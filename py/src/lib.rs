@@ -42,7 +42,7 @@ mod _native {
     #[pymodule_export]
     use crate::clock::ManualClock;
     #[pymodule_export]
-    use crate::dispatch::next_event;
+    use crate::dispatch::{next_event, report};
     #[pymodule_export]
     use crate::lease::Lease;
     #[pymodule_export]

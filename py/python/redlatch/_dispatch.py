@@ -9,7 +9,6 @@ import _thread
 import logging
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -34,8 +33,8 @@ def _run() -> None:
         try:
             deliver[function](argument)
         except BaseException as error:
-            # A handler of the log raised it; logging reports its own errors the same way.
-            traceback.print_exception(type(error), error, error.__traceback__)
+            # A handler of the log raised it, or what ended with a reference.
+            _native.report(error, deliver[function])
         # Not kept until the next event comes.
         del event, argument
 
