@@ -11,17 +11,17 @@ FEATURES := --all-features
 # Tests start servers of their own and measure time: more of them at once than cores blurs the measurement.
 TEST_THREADS ?= 2
 
-# Passed on to the demo, the benchmarks or the soak test: make bench ARGS="--quick"
+# Passed on to the demo, the benchmarks, the soak test or pytest: make bench ARGS="--quick"
 ARGS ?=
 
 step = @printf '\n==> %s\n'
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
-setup: ## Install what the tests need: servers, and a Python venv that carries two of them
+setup: ## Install what the tests need: servers, and Python environments
 	@scripts/setup.sh
 
 .PHONY: demo
@@ -46,11 +46,26 @@ test: setup ## Run every check that a change must pass
 	RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=target/shuttle cargo test -p redlatch --lib interleavings
 	$(step) 'demo'
 	cargo run --release -q -p redlatch-tests --bin demo -- --quick
+	$(step) 'Python: wheel, types, tests on each interpreter'
+	scripts/python.sh wheel
+	scripts/python.sh types
+	TEST_THREADS=$(TEST_THREADS) scripts/python.sh test
 	@printf '\nmake test: every step passed\n'
+
+.PHONY: wheel
+wheel: setup ## Build the Python wheel into target/wheels
+	scripts/python.sh wheel
+
+.PHONY: test-py
+test-py: setup ## Check the Python package alone: PYTHONS="3.11" on one interpreter, ARGS="-k fork" some tests
+	scripts/python.sh wheel
+	scripts/python.sh types
+	TEST_THREADS=$(TEST_THREADS) scripts/python.sh test $(ARGS)
 
 .PHONY: bench
 bench: setup ## Run the benchmarks
-	@status=0; for bench in bench handover; do \
+	scripts/python.sh bench
+	@status=0; for bench in bench handover python c; do \
 		cargo run --release -p redlatch-tests --bin $$bench -- $(ARGS) || status=$$?; \
 	done; exit $$status
 
@@ -71,9 +86,24 @@ lint: ## Check format and lints
 doc: ## Build the documentation; any warning is an error
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(FEATURES)
 
+.PHONY: header
+header: ## Write include/redlatch.h anew from ffi-c/
+	REDLATCH_BLESS=1 cargo test -p redlatch-ffi --test header
+
 .PHONY: deny
 deny: ## Check licences, sources and advisories of the dependencies, when cargo-deny is there
 	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo 'deny: skipped, cargo-deny is not installed'; fi
+
+# Exported for the script, whether they come from make's command line or the environment.
+export PREFIX LIBDIR DESTDIR
+
+.PHONY: install
+install: ## Install libredlatch, its headers, redlatch.pc and CMake files: PREFIX=/usr/local, DESTDIR=
+	@scripts/install.sh install
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` with the same PREFIX put there
+	@scripts/install.sh uninstall
 
 .PHONY: clean
 clean: ## Remove target/, with the venv of servers in it

@@ -155,6 +155,9 @@ impl ManualClock {
     /// Longest real time that one step of `advance` waits for the library's threads.
     const SETTLE: Duration = Duration::from_secs(2);
 
+    /// Part of it that ends by itself.
+    const SLICE: Duration = Duration::from_millis(50);
+
     /// A clock that stands at zero.
     pub fn new() -> ManualClock {
         ManualClock::default()
@@ -202,8 +205,16 @@ impl ManualClock {
 
     fn settle(&self, now: Moment) {
         let busy = |state: &mut ManualState| state.awake > 0 || state.sleepers.iter().any(|sleep| sleep.until <= now);
-        let waited = self.inner.changed.wait_timeout_while(self.state(), Self::SETTLE, busy);
-        drop(waited);
+        let mut state = self.state();
+        // In slices: a process that is stopped for a while gives its threads their time when it goes on.
+        for _ in 0..Self::SETTLE.as_millis() / Self::SLICE.as_millis() {
+            let waited = self.inner.changed.wait_timeout_while(state, Self::SLICE, busy);
+            let (next, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+            if !outcome.timed_out() {
+                return;
+            }
+            state = next;
+        }
     }
 
     fn sleep_begins(&self, monitor: usize, until: Moment, background: bool) -> u64 {

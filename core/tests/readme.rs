@@ -80,7 +80,7 @@ fn the_client_options_of_the_readme_are_those_of_the_builder() {
         row("tls_cert", "none", "PEM file, `rediss://` only"),
         row("tls_key", "none", "PEM file, `rediss://` only"),
         row("manual_clock", "none", "`memory://` only"),
-        row("holder_function", "a number for each thread", "–"),
+        row("holder_function", "threads", "–"),
     ]);
     assert_eq!(table("Of a client,"), expected);
     let mut setters = setters("src/client/builder.rs");

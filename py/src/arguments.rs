@@ -11,7 +11,8 @@ use crate::errors;
 
 /// The time option `option`: seconds as `float` or `int`, or a `timedelta`, within its bounds.
 pub(crate) fn span(option: &DurationOption, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let seconds = seconds(option.name, value)?;
+    let bounds = || format!("from {:?} to {:?}", option.min, option.max);
+    let seconds = seconds(option.name, value, bounds)?;
     option.check_seconds(seconds).map_err(|error| errors::raise(value.py(), error))
 }
 
@@ -22,7 +23,7 @@ pub(crate) fn optional_span(option: &DurationOption, value: Option<&Bound<'_, Py
 
 /// A time to wait: seconds from 0 up. `no_limit` is what stands for no limit, if anything does.
 pub(crate) fn wait(name: &'static str, value: &Bound<'_, PyAny>, no_limit: Option<&str>) -> PyResult<Duration> {
-    let given = seconds(name, value)?;
+    let given = seconds(name, value, || "from 0 up".to_owned())?;
     if !given.is_finite() || given < 0.0 {
         let otherwise = no_limit.map(|no_limit| format!("; {no_limit} for no limit")).unwrap_or_default();
         let expected = format!("a finite number of seconds from 0 up{otherwise}");
@@ -38,9 +39,9 @@ pub(crate) fn is_no_limit(value: &Bound<'_, PyAny>) -> bool {
     number && !value.is_instance_of::<PyBool>() && value.extract::<f64>().is_ok_and(|number| number == -1.0)
 }
 
-fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+fn seconds(name: &str, value: &Bound<'_, PyAny>, bounds: impl FnOnce() -> String) -> PyResult<f64> {
     if value.is_instance_of::<PyBool>() {
-        return Err(not_seconds(name, value));
+        return Err(not_seconds(name, value, &bounds()));
     }
     if let Ok(number) = value.cast::<PyFloat>() {
         return Ok(number.value());
@@ -52,12 +53,14 @@ fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
     if value.is_instance_of::<PyDelta>() {
         return value.call_method0("total_seconds")?.extract();
     }
-    Err(not_seconds(name, value))
+    Err(not_seconds(name, value, &bounds()))
 }
 
-fn not_seconds(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
+fn not_seconds(name: &str, value: &Bound<'_, PyAny>, bounds: &str) -> PyErr {
     let found = kind(value);
-    PyTypeError::new_err(format!("{name} must be seconds, as float or int, or a datetime.timedelta, not {found}"))
+    PyTypeError::new_err(format!(
+        "{name} must be seconds {bounds}, as float or int, or a datetime.timedelta, not {found}"
+    ))
 }
 
 /// The count option `option`, within its bounds.
@@ -89,6 +92,14 @@ pub(crate) fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         return Err(PyTypeError::new_err(format!("{name} must be a bool, not {}", kind(value))));
     };
     Ok(value.is_true())
+}
+
+/// A flag that may be the number 0 or 1, as in `threading`; other numbers are refused, so that a time is not taken for one.
+pub(crate) fn zero_or_one(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match value.extract::<u8>() {
+        Ok(number @ 0..=1) if value.is_instance_of::<PyInt>() => Ok(number == 1),
+        _ => flag(name, value),
+    }
 }
 
 /// A name in `repr`, with what would break a line escaped.

@@ -12,7 +12,7 @@ use crate::cancel::CancelToken;
 use crate::client::{Settings, Shared, with_callback};
 use crate::dispatch::call;
 use crate::holders;
-use crate::waiting::{Ask, LockAsk, drive};
+use crate::waiting::{Ask, Given, drive};
 use crate::{arguments, errors, waiting};
 
 /// A lock by name, re-entrant like ``threading.RLock``, for all processes that use the same server.
@@ -45,14 +45,17 @@ impl Lock {
             return match py.check_signals() {
                 Ok(()) => Ok(true),
                 Err(interruption) => {
+                    // The handler may have let another greenlet run.
+                    holders::enter(py)?;
                     let _ = call(py, || self.lock.release());
                     Err(interruption)
                 }
             };
         }
-        let client = self.shared.used();
+        let client = self.shared.used(py)?;
         // A grant of its own options where there is a callback: it, and not this object, keeps the callback alive.
-        let request = match self.on_lost.lock().as_ref().map(|on_lost| on_lost.clone_ref(py)) {
+        let on_lost = self.on_lost.lock().as_ref().map(|on_lost| on_lost.clone_ref(py));
+        let request = match on_lost {
             None => self.lock.begin(ask.wait, ask.cancel.as_ref()),
             Some(on_lost) => {
                 let options = with_callback(&self.options, on_lost);
@@ -60,11 +63,9 @@ impl Lock {
                 lock.map_err(|error| errors::raise(py, error))?.begin(ask.wait, ask.cancel.as_ref())
             }
         };
-        let granted = drive(py, LockAsk { lock: &self.lock, request })?;
-        if granted {
-            running.holds(&self.shared);
-        }
-        Ok(granted)
+        // Before the grant: whatever comes of it, the end of this holder is noticed.
+        running.holds(py, &self.shared)?;
+        drive(py, request)
     }
 
     /// The running holder's view of its lease; the outer error says that it has none.
@@ -80,6 +81,10 @@ impl Lock {
 
     fn release_as(&self, py: Python<'_>) -> PyResult<()> {
         holders::enter(py)?;
+        if self.lock.hold_count() > 1 {
+            // Counts down, as a nested acquire counts up: nothing that could block.
+            return self.lock.release().map(drop).map_err(|error| errors::raise(py, error));
+        }
         let (outcome, said) = call(py, || self.lock.release());
         // An unconfirmed release is in the log: the background goes on with it.
         outcome.map(drop).map_err(|error| errors::raise(py, error)).and(said)
@@ -96,14 +101,14 @@ impl Lock {
 
     /// Acquires the lock: ``True`` when this holder has it, ``False`` when someone else has.
     #[pyo3(
-        signature = (blocking=None, timeout=None, *, cancel=None),
+        signature = (blocking=Given(None), timeout=Given(None), *, cancel=None),
         text_signature = "($self, /, blocking=True, timeout=-1, *, cancel=None)"
     )]
     fn acquire(
         &self,
         py: Python<'_>,
-        blocking: Option<&Bound<'_, PyAny>>,
-        timeout: Option<&Bound<'_, PyAny>>,
+        blocking: Given<'_>,
+        timeout: Given<'_>,
         cancel: Option<&CancelToken>,
     ) -> PyResult<bool> {
         self.acquire_as(py, &Ask::new(py, blocking, timeout, cancel)?)

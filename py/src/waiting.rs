@@ -1,5 +1,6 @@
 //! Drives an acquire in steps, so that signals are handled and other greenlets run while it waits.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use pyo3::exceptions::PyException;
@@ -22,6 +23,17 @@ const HUB_SLICE: Duration = Duration::from_millis(10);
 /// The longest step of a thread that handles no signals.
 const FAR: Duration = Duration::from_secs(3600);
 
+/// An argument that may be left out, which is not the same as `None`.
+pub(crate) struct Given<'py>(pub(crate) Option<Bound<'py, PyAny>>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
+    type Error = Infallible;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> std::result::Result<Self, Infallible> {
+        Ok(Given(Some(object.to_owned())))
+    }
+}
+
 /// How an acquire was asked for.
 pub(crate) struct Ask {
     /// The longest time to wait; `None` for no limit.
@@ -33,12 +45,12 @@ impl Ask {
     /// Understands the arguments of `acquire`, as `threading.RLock` does.
     pub(crate) fn new(
         py: Python<'_>,
-        blocking: Option<&Bound<'_, PyAny>>,
-        timeout: Option<&Bound<'_, PyAny>>,
+        blocking: Given<'_>,
+        timeout: Given<'_>,
         cancel: Option<&CancelToken>,
     ) -> PyResult<Ask> {
-        let blocking = blocking.map_or(Ok(true), |blocking| arguments::flag("blocking", blocking))?;
-        let timeout = match timeout {
+        let blocking = blocking.0.map_or(Ok(true), |blocking| arguments::zero_or_one("blocking", &blocking))?;
+        let timeout = match &timeout.0 {
             Some(timeout) if !arguments::is_no_limit(timeout) => Some(arguments::wait("timeout", timeout, Some("-1"))?),
             _ => None,
         };
@@ -68,16 +80,11 @@ pub(crate) trait Request: Send {
     fn give_back(self);
 }
 
-/// An acquire of a lock: the hold stays with the holder, because a guard cannot leave the detached part of its thread.
-pub(crate) struct LockAsk<'a> {
-    pub(crate) lock: &'a redlatch::Lock,
-    pub(crate) request: LockRequest,
-}
-
-impl Request for LockAsk<'_> {
+impl Request for LockRequest {
     fn advance(&mut self, block: Duration) -> Result<Progress<()>> {
-        Ok(match self.request.advance(block)? {
+        Ok(match LockRequest::advance(self, block)? {
             Progress::Granted(guard) => {
+                // A guard could not leave the detached part of its thread; the hold stays with the holder.
                 guard.forget();
                 Progress::Granted(())
             }
@@ -87,8 +94,7 @@ impl Request for LockAsk<'_> {
     }
 
     fn give_back(self) {
-        // Nothing has been done under it: how its release went concerns nobody.
-        let _ = self.lock.release();
+        LockRequest::give_back(self);
     }
 }
 
@@ -179,8 +185,11 @@ impl Manner<'_> {
 
 /// The error of `with` when the time to wait is over.
 pub(crate) fn timed_out(py: Python<'_>, name: &str, wait: Option<Duration>) -> PyErr {
-    let waited = wait.unwrap_or_default();
-    let text = format!("lock {name:?} was not acquired within {waited:?}: someone else has it");
+    let waited = match wait {
+        Some(wait) if !wait.is_zero() => format!("was not acquired within {wait:?}"),
+        _ => "was not acquired".to_owned(),
+    };
+    let text = format!("lock {name:?} {waited}: someone else has it");
     errors::timed_out(py, &text, name)
 }
 
@@ -192,17 +201,24 @@ pub(crate) fn leave(released: PyResult<()>, body: Option<&Bound<'_, PyAny>>) -> 
         // An interruption, which nobody may swallow.
         return released;
     }
+    match add_note(body, error) {
+        // What the exception does not take is in the log, for a lost lease and a release without an answer.
+        Err(refused) if refused.is_instance_of::<PyException>(py) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn add_note(body: &Bound<'_, PyAny>, error: &PyErr) -> PyResult<()> {
+    let py = body.py();
     let note = format!("redlatch: {}: {}", error.get_type(py).name()?, error.value(py));
     if let Some(add_note) = body.getattr_opt(intern!(py, "add_note"))? {
-        add_note.call1((note,))?;
-    } else {
-        // Before Python 3.11 exceptions have no notes of their own; those who show notes look here.
-        let notes = match body.getattr_opt(intern!(py, "__notes__"))? {
-            Some(notes) => notes.cast_into::<PyList>()?,
-            None => PyList::empty(py),
-        };
-        notes.append(note)?;
-        body.setattr(intern!(py, "__notes__"), notes)?;
+        return add_note.call1((note,)).map(drop);
     }
-    Ok(())
+    // Before Python 3.11 exceptions have no notes of their own; those who show notes look here.
+    let notes = match body.getattr_opt(intern!(py, "__notes__"))? {
+        Some(notes) => notes.cast_into::<PyList>()?,
+        None => PyList::empty(py),
+    };
+    notes.append(note)?;
+    body.setattr(intern!(py, "__notes__"), notes)
 }

@@ -9,6 +9,8 @@
 //! | what reached the server, and in which order | [`Monitor`], [`Server::command_counts`] |
 //! | another process that waits, holds, stalls or dies | [`Process`] |
 //! | wait without a hopeful sleep | [`eventually`], [`assert_eventually`], [`Monitor::wait_idle`] |
+//! | measure, and say what is over its limit | [`mod@bench`] |
+//! | programs in C against libredlatch | [`c`] |
 //! | threads and memory of this process | [`thread_names`], [`thread_count`], [`rss_bytes`] |
 //!
 //! Everything started here ends when its handle is dropped, and is killed by the kernel when the test
@@ -30,6 +32,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
+pub mod c;
 mod launch;
 mod monitor;
 mod observe;

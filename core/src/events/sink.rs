@@ -125,9 +125,9 @@ mod tests {
         let noted = records.clone();
         let sink = Sink(move |record| noted.lock().unwrap().push(record));
         tracing::subscriber::with_default(sink, || {
-            tracing::warn!(target: "redlatch::test", lock = "a \"b\"", fence = 7u64, "said");
-            tracing::error!(target: "elsewhere", "not heard");
-            tracing::debug!(target: "redlatch::test", "plain");
+            tracing::event!(target: "redlatch::test", Level::WARN, lock = "a \"b\"", fence = 7u64, "said");
+            tracing::event!(target: "elsewhere", Level::ERROR, "not heard");
+            tracing::event!(target: "redlatch::test", Level::DEBUG, "plain");
         });
         let records = records.lock().unwrap();
         let heard: Vec<_> = records.iter().map(|it| (it.level, it.target, it.text.as_str())).collect();

@@ -79,7 +79,7 @@ impl LeaseHandle {
         let options = options.unwrap_or_else(|| self.options.clone());
         let request = self.client.begin_lease(&self.name, options, wait, cancel)?;
         self.reserve("acquire")?;
-        Ok(HandleRequest { handle: self, request, granted: None })
+        Ok(HandleRequest { handle: self, request, granted: false })
     }
 
     /// Takes over the lease that `token` proves, as [`Client::adopt`]; false when the lock is not held by that token any
@@ -157,6 +157,14 @@ impl LeaseHandle {
         self.lease().map_or(Duration::ZERO, |lease| lease.remaining())
     }
 
+    /// Whether anyone has the lock now, as [`Lock::is_locked`](crate::Lock::is_locked).
+    ///
+    /// # Errors
+    /// As [`Client::inspect`].
+    pub fn is_locked(&self) -> Result<bool> {
+        Ok(self.client.inspect(&self.name)?.is_some())
+    }
+
     /// Releases its lease, as [`Lease::release`]; on any thread.
     ///
     /// # Errors
@@ -168,17 +176,10 @@ impl LeaseHandle {
     /// Hands its lease over, as [`Lease::into_token`].
     ///
     /// # Errors
-    /// As [`Lease::into_token`]; [`NotHeld`](Error::NotHeld) when it has none; [`InUse`](Error::InUse) while another thread
-    /// uses it at this moment.
+    /// As [`Lease::into_token`]; [`NotHeld`](Error::NotHeld) when it has none.
+    #[allow(clippy::wrong_self_convention, reason = "it ends what this object has")]
     pub fn into_token(&self) -> Result<Token> {
-        match Arc::try_unwrap(self.take()?) {
-            Ok(lease) => lease.into_token(),
-            Err(lease) => {
-                *self.slot.lock() = Slot::Held(lease);
-                let detail = "another thread renews or looks at it at this moment".to_owned();
-                Err(Error::InUse { action: "hand over", name: self.name.to_string(), detail })
-            }
-        }
+        self.take()?.into_token_shared()
     }
 }
 
@@ -197,18 +198,20 @@ impl Drop for LeaseHandle {
 pub struct HandleRequest<'a> {
     handle: &'a LeaseHandle,
     request: LeaseRequest,
-    granted: Option<Lease>,
+    /// The handle has the lease.
+    granted: bool,
 }
 
 impl HandleRequest<'_> {
-    /// As [`LeaseRequest::advance`]. The handle has the lease when the request is dropped.
+    /// As [`LeaseRequest::advance`]. What is granted belongs to the handle.
     ///
     /// # Errors
     /// As [`LeaseRequest::advance`].
     pub fn advance(&mut self, block: Duration) -> Result<Progress<()>> {
         Ok(match self.request.advance(block)? {
             Progress::Granted(lease) => {
-                self.granted = Some(lease);
+                self.handle.settle(Some(lease));
+                self.granted = true;
                 Progress::Granted(())
             }
             Progress::Busy => Progress::Busy,
@@ -217,14 +220,19 @@ impl HandleRequest<'_> {
     }
 
     /// Releases what was granted, for a caller who is called off at the last moment.
-    pub fn give_back(mut self) {
-        drop(self.granted.take());
+    pub fn give_back(self) {
+        if self.granted {
+            // Nothing has been done under it: how its release went concerns nobody.
+            let _ = self.handle.release();
+        }
     }
 }
 
 impl Drop for HandleRequest<'_> {
     fn drop(&mut self) {
-        self.handle.settle(self.granted.take());
+        if !self.granted {
+            self.handle.settle(None);
+        }
     }
 }
 

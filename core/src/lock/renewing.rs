@@ -7,6 +7,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::fork;
 use crate::lease::{Ended, Grant};
 use crate::protocol::{Renew, Renewal};
+use crate::signals::Quiet;
 use crate::transport::Fault;
 
 /// Resets a lease to its full ttl, on the caller's thread, within `io_timeout`.
@@ -21,7 +22,11 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
     let mut outcome = engine.transport.renew(&request, by);
     // Each retry empties a slot, so that they end, however many connections have ended while idle; a signal's end with
     // the time.
-    while matches!(&outcome, Err(fault) if fault.is_worth_repeating()) && clock.now() < by {
+    while let Err(fault) = &outcome
+        && fault.is_worth_repeating()
+        && clock.now() < by
+    {
+        let _quiet = fault.interrupted.then(Quiet::begin);
         outcome = engine.transport.renew(&request, by);
     }
     let outcome = outcome.and_then(|answer| match answer.reply.first() {

@@ -18,6 +18,9 @@ use super::workers::Threads;
 /// server's return.
 const RETRY_GAP: std::ops::Range<u64> = 25..75;
 
+/// How long the thread stays without work: one release that is not confirmed seldom comes alone.
+const IDLE: Duration = Duration::from_secs(5);
+
 /// What ended while it held a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Abandoned {
@@ -155,6 +158,7 @@ impl Janitor {
 
     fn next(&self) -> Option<Job> {
         let mut state = self.state.lock();
+        let idle_until = self.clock.now().after(IDLE);
         loop {
             let now = self.clock.now();
             if let Some(stop_at) = state.stop_at
@@ -171,7 +175,12 @@ impl Janitor {
                 }
                 return None;
             }
-            let first = state.jobs.first_key_value().map_or(Moment::FAR, |((at, _), _)| *at);
+            if state.jobs.is_empty() && now >= idle_until {
+                // The next job starts another thread.
+                state.started = false;
+                return None;
+            }
+            let first = state.jobs.first_key_value().map_or(idle_until, |((at, _), _)| *at);
             if first <= now {
                 state.busy = true;
                 return state.jobs.pop_first().map(|(_, job)| job);
@@ -233,5 +242,38 @@ impl State {
     fn push(&mut self, job: Job) {
         self.next += 1;
         self.jobs.insert((job.not_before, self.next), job);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::options::LockOptions;
+    use crate::protocol::Key;
+    use crate::transport::MemoryServer;
+
+    #[test]
+    fn a_thread_without_work_ends_and_the_next_release_starts_another() {
+        let manual = ManualClock::new();
+        let clock = Clock::Manual(manual.clone());
+        let counters = Arc::new(Counters::new());
+        let second = Duration::from_secs(1);
+        let transport = Arc::new(MemoryServer::open(None, &clock).unwrap());
+        let janitor = Janitor::new(&clock, second, second, transport, counters);
+        let spec = LockSpec { name: "a".into(), key: Key::new("lock:", "a").unwrap(), options: LockOptions::new() };
+        let spec = Arc::new(spec);
+        for _ in 0..2 {
+            let now = clock.now();
+            janitor.release(Job::new(&spec, &Token::foreign("t"), false, now, now.after(second)));
+            assert!(janitor.state.lock().started);
+            manual.advance(second);
+            assert_eq!(janitor.pending(), 0);
+            assert!(janitor.state.lock().started, "another release may come soon");
+            manual.advance(IDLE);
+            assert!(!janitor.state.lock().started);
+        }
+        janitor.end(clock.now());
+        janitor.join();
     }
 }

@@ -40,6 +40,8 @@ impl Threads {
         let named = thread::Builder::new().name(name.to_owned());
         // Locked before: whoever joins after the thread has begun finds it.
         let mut handles = self.0.lock();
+        // A thread that ends without work is followed by another: their handles must not pile up.
+        handles.retain(|handle| !handle.is_finished());
         let started = named.spawn(move || {
             let _running = running;
             contained(&counters, Count::ThreadPanicked, "a thread of redlatch", work);

@@ -1,8 +1,8 @@
 """One correct distributed lock on Redis and Valkey.
 
-A lease is not a proof: a process that stalls longer than its ttl comes back believing in a lock that has another holder.
-Call ``check()`` before every step that must not happen twice, and let the protected resource refuse a lower ``fence`` than
-it has seen.
+A lease is not a proof: a process that stalls longer than its ttl comes back believing in a lock that has another
+holder. Call ``check()`` before every step that must not happen twice, and let the protected resource refuse a lower
+``fence`` than it has seen.
 
     import redlatch
 
@@ -19,7 +19,11 @@ from __future__ import annotations
 import atexit
 import os
 
+# isort: off
+from redlatch import _process  # noqa: F401, before the extension
 from redlatch import _native
+
+# isort: on
 from redlatch._client import Client
 from redlatch._errors import (
     AcquireTimeout,
@@ -36,6 +40,7 @@ from redlatch._errors import (
     RedlatchError,
     UnavailableError,
 )
+from redlatch._locked import current_lock
 from redlatch._native import CancelToken, Lease, Lock, __version__
 from redlatch._types import LockInfo, LostInfo, LostReason
 
@@ -61,6 +66,7 @@ __all__ = [
     "RedlatchError",
     "UnavailableError",
     "__version__",
+    "current_lock",
 ]
 
 if hasattr(os, "register_at_fork"):

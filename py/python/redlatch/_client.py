@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 from redlatch import _native
-from redlatch._locked import Locked, OnBusy
+from redlatch._locked import CallWhenBusy, OnBusy, RaiseWhenBusy, SkipWhenBusy, busy_callable, runs_locked
 from redlatch._native import Lease, Lock
 from redlatch._types import LockInfo, LostInfo, Seconds
+
+T = TypeVar("T")
 
 OnLost = Callable[[LostInfo], object]
 """Gets a lost lease, on a thread of redlatch."""
@@ -20,8 +22,8 @@ class Client:
     """A way to one Redis or Valkey server, shared by all threads of a process and by its forked children.
 
     Making one opens nothing and starts no thread: connections and threads begin with the first lock, and end with
-    ``close()``, the end of the ``with`` block, or the last reference. A forked child may go on using it: it holds nothing
-    of what its parent held, and gets connections and threads of its own.
+    ``close()``, the end of the ``with`` block, or the last reference. A forked child may go on using it: it holds
+    nothing of what its parent held, and gets connections and threads of its own.
     """
 
     __slots__ = ("__weakref__", "_native")
@@ -58,12 +60,12 @@ class Client:
         ``label``: a word that shows in tokens and in ``inspect``; 1 to 64 of ``A-Z a-z 0-9 . _ - /``.
         ``turn``: how long a released lock stays reserved for the first waiter; 500 ms to 10 s.
         ``fence_retention``: how long the server keeps a lock's last fence after a grant; 1 s to 30 days.
-        ``min_replicas``: replicas that must acknowledge a grant within ``replica_timeout`` (10 ms to 60 s), or it is given
-        back and ``NotReplicatedError`` raised; 0 asks none.
-        ``tls_ca``, ``tls_cert``, ``tls_key``: PEM files for ``rediss://``: whom to trust instead of the system's store, and
-        this client's certificate and key.
+        ``min_replicas``: replicas that must acknowledge a grant within ``replica_timeout`` (10 ms to 60 s), or it is
+        given back and ``NotReplicatedError`` raised; 0 asks none.
+        ``tls_ca``, ``tls_cert``, ``tls_key``: PEM files for ``rediss://``: whom to trust instead of the system's store,
+        and this client's certificate and key.
         """
-        self._native = _native.NativeClient(
+        self._native = self._open(
             url,
             key_prefix=key_prefix,
             pool_size=pool_size,
@@ -81,6 +83,10 @@ class Client:
             tls_key=None if tls_key is None else os.fspath(tls_key),
         )
 
+    def _open(self, url: str, **options: Any) -> _native.NativeClient:
+        """Where a client for tests puts in a clock of its own."""
+        return _native.NativeClient(url, **options)
+
     def lock(
         self,
         name: str,
@@ -93,11 +99,11 @@ class Client:
     ) -> Lock:
         """The lock ``name``, of 1 to 1024 bytes of UTF-8. Asks no server.
 
-        ``ttl``: how long the lease lives without renewal, so how long others wait after a crash of its holder; 100 ms to
-        24 h. ``auto_renew``: whether the background renews it, every third of the ttl. ``max_hold``: longest time that the
-        lease is kept, whatever its holder does. ``wait``: longest time that ``with`` waits; ``None``: as long as someone
-        else has it. ``on_lost``: called once when a lease is lost, with a ``LostInfo``, on a thread of redlatch; what it
-        raises is logged.
+        ``ttl``: how long the lease lives without renewal, so how long others wait after a crash of its holder; 100 ms
+        to 24 h. ``auto_renew``: whether the background renews it, every third of the ttl. ``max_hold``: longest time
+        that the lease is kept, whatever its holder does. ``wait``: longest time that ``with`` waits; ``None``: as
+        long as someone else has it. ``on_lost``: called once when a lease is lost, with a ``LostInfo``, on a thread
+        of redlatch; what it raises is logged.
         """
         return self._native.lock(name, ttl, auto_renew, max_hold, wait, on_lost)
 
@@ -127,10 +133,49 @@ class Client:
     ) -> Lease:
         """Takes over the lease that ``token`` proves, from ``Lease.into_token`` of this or another process.
 
-        It becomes a new lease with a new token and a new, larger fence. One round trip. Raises ``NotHeldError`` when the
-        lock is not held by that token any more, and as ``Lock.acquire``.
+        It becomes a new lease with a new token and a new, larger fence. One round trip. Raises ``NotHeldError`` when
+        the lock is not held by that token any more, and as ``Lock.acquire``.
         """
         return self._native.adopt(name, token, ttl, auto_renew, max_hold, wait, on_lost)
+
+    @overload
+    def locked(
+        self,
+        template: str,
+        *,
+        ttl: Seconds = _native.TTL,
+        auto_renew: bool = True,
+        max_hold: Seconds | None = None,
+        wait: Seconds | None = None,
+        on_lost: OnLost | None = None,
+        on_busy: Literal["raise"] = "raise",
+    ) -> RaiseWhenBusy: ...
+
+    @overload
+    def locked(
+        self,
+        template: str,
+        *,
+        ttl: Seconds = _native.TTL,
+        auto_renew: bool = True,
+        max_hold: Seconds | None = None,
+        wait: Seconds | None = None,
+        on_lost: OnLost | None = None,
+        on_busy: Literal["skip"],
+    ) -> SkipWhenBusy: ...
+
+    @overload
+    def locked(
+        self,
+        template: str,
+        *,
+        ttl: Seconds = _native.TTL,
+        auto_renew: bool = True,
+        max_hold: Seconds | None = None,
+        wait: Seconds | None = None,
+        on_lost: OnLost | None = None,
+        on_busy: Callable[..., T],
+    ) -> CallWhenBusy[T]: ...
 
     def locked(
         self,
@@ -142,19 +187,31 @@ class Client:
         wait: Seconds | None = None,
         on_lost: OnLost | None = None,
         on_busy: OnBusy = "raise",
-    ) -> Locked:
+    ) -> Any:
         """A decorator: the function runs under the lock whose name the template makes of its arguments.
 
-        ``@client.locked("order:{order_id}")``, ``"{order.id}"``, ``"{ids[0]}"``: fields name parameters of the function,
-        and defaults count. A name that is no parameter, and a coroutine or generator function, are refused when the
-        function is decorated. ``on_busy`` says what a call does when ``wait`` is over: ``"raise"`` ``AcquireTimeout``,
-        ``"skip"`` the function and return ``None``, or call this callable with the function's arguments and return what it
-        returns.
+        ``@client.locked("order:{order_id}")``, ``"{order.id}"``, ``"{ids[0]}"``: fields name parameters of the
+        function, ``self`` among them, and defaults count. Inside, ``redlatch.current_lock()`` is the lock, to
+        ``check()`` or to read its ``fence``. Options as of ``lock``.
+
+        ``on_busy`` says what a call does when someone else still has the lock after ``wait``: ``"raise"``
+        ``AcquireTimeout``; ``"skip"`` the function and return ``None``; or call this callable with the function's
+        arguments and return what it returns. Without ``wait``, ``"raise"`` waits as long as someone else has the
+        lock, the others ask once.
+
+        Raised when the function is decorated: ``ConfigError`` for a template that does not fit its parameters and for a
+        refused option, ``TypeError`` for coroutine functions, generators and classes. A call raises ``ConfigError`` for
+        arguments that make no usable name, ``TypeError`` when the function returns a coroutine or a generator, which
+        would run without the lock, and as ``Lock.acquire`` and ``Lock.release``.
         """
-        options: dict[str, Any] = {
-            "ttl": ttl, "auto_renew": auto_renew, "max_hold": max_hold, "wait": wait, "on_lost": on_lost,
-        }  # fmt: skip
-        return Locked(self, template, options, on_busy)
+        busy = busy_callable(on_busy)
+        wait = 0 if wait is None and busy is not None else wait
+
+        def make_lock(name: str) -> Lock:
+            return self.lock(name, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold, wait=wait, on_lost=on_lost)
+
+        make_lock("checks-the-options")
+        return lambda function: runs_locked(function, template, make_lock, busy)
 
     def inspect(self, name: str) -> LockInfo | None:
         """What the server knows of the lock ``name`` now; ``None`` when nobody has it. Within ``io_timeout``."""

@@ -55,7 +55,10 @@ class AcquireTimeout(RedlatchError, TimeoutError):  # noqa: N818
 
 
 class UnavailableError(RedlatchError, ConnectionError):
-    """No usable answer from the server in time. Whether the lock is free is unknown; the same call may succeed later."""
+    """No usable answer from the server in time.
+
+    Whether the lock is free is unknown; the same call may succeed later.
+    """
 
 
 class AuthenticationError(RedlatchError):

@@ -28,6 +28,12 @@ def after_fork() -> None:
 def at_exit() -> None:
     """For ``atexit``: runs the callbacks and log records that are queued, for 2 s at most, and ends their thread."""
 
+def next_event(pid: int) -> tuple[str, Any] | None:
+    """For the dispatcher's thread of the process ``pid``: waits for an event; ``None`` when the thread shall end."""
+
+def report(error: BaseException, place: object) -> None:
+    """Passes what nobody catches to ``sys.unraisablehook``."""
+
 @final
 class CancelToken:
     """Calls off waits from another thread; pass it to ``acquire(cancel=…)``.
@@ -49,12 +55,12 @@ class CancelToken:
 class Lock:
     """A lock by name, re-entrant like ``threading.RLock``, for all processes that use the same server.
 
-    Made by ``Client.lock``; asks no server until it is acquired. What is held is known by client, holder and name, so two
-    objects of one name are the same lock. The holder is the running thread; where greenlets or asyncio tasks run, the
-    running one of them.
+    Made by ``Client.lock``; asks no server until it is acquired. What is held is known by client, holder and name, so
+    two objects of one name are the same lock. The holder is the running thread; where greenlets or asyncio tasks run,
+    the running one of them.
 
-    A lease is not a proof: call ``check()`` before every step that must not happen twice, and let the protected resource
-    refuse a lower ``fence`` than it has seen.
+    A lease is not a proof: call ``check()`` before every step that must not happen twice, and let the protected
+    resource refuse a lower ``fence`` than it has seen.
     """
 
     @property
@@ -63,17 +69,17 @@ class Lock:
     def acquire(self, blocking: bool = True, timeout: Seconds = -1, *, cancel: CancelToken | None = None) -> bool:
         """Acquires the lock: ``True`` when this holder has it, ``False`` when someone else has.
 
-        ``blocking=False`` asks once. ``timeout`` is the longest time to wait in seconds, everything included; -1 waits as
-        long as someone else has it, and while the server is away for ``unavailable_after`` at most. A nested call counts,
-        and asks no server.
+        ``blocking=False`` asks once. ``timeout`` is the longest time to wait in seconds, everything included; -1
+        waits as long as someone else has it, and while the server is away for ``unavailable_after`` at most. A nested
+        call counts, and asks no server.
 
         Signals are handled at least every 50 ms while the main thread waits; a signal that raises gives up the place in
         the queue, or the lock if it was just granted, before it is raised here.
 
         Raises ``LostError`` when this holder had the lock and its lease was lost: release it first.
-        ``UnavailableError``, ``AuthenticationError``, ``PermissionDeniedError``, ``KeyTypeError``, ``IncompatibleError``,
-        ``NotReplicatedError`` from the server; ``CancelledError``; ``ClosedError``; ``ConfigError`` or ``TypeError`` for a
-        refused argument; ``RuntimeError`` for a call that would block inside a running asyncio event loop.
+        ``UnavailableError``, ``AuthenticationError``, ``PermissionDeniedError``, ``KeyTypeError``,
+        ``IncompatibleError``, ``NotReplicatedError`` from the server; ``CancelledError``; ``ClosedError``;
+        ``ConfigError`` or ``TypeError`` for a refused argument; ``RuntimeError`` for a call that would block inside a running asyncio event loop.
         """
     def release(self) -> None:
         """Releases the lock; a nested one counts down and asks no server. Within ``io_timeout``.
@@ -81,8 +87,8 @@ class Lock:
         The hold is gone whatever is raised. A release that the server did not confirm is a warning in the log: the
         background goes on until the key has lapsed.
 
-        Raises ``NotHeldError`` when this holder does not have the lock, and then touches nothing; ``LostError`` when the
-        lease was lost on the way: the work may have overlapped with another holder's.
+        Raises ``NotHeldError`` when this holder does not have the lock, and then touches nothing; ``LostError`` when
+        the lease was lost on the way: the work may have overlapped with another holder's.
         """
     def __enter__(self) -> Lock:
         """Acquires within the lock's ``wait``, or raises ``AcquireTimeout``. Returns the lock."""
@@ -134,7 +140,8 @@ class Lease:
     def name(self) -> str:
         """The lock's name."""
     def acquire(self, blocking: bool = True, timeout: Seconds = -1, *, cancel: CancelToken | None = None) -> bool:
-        """As ``Lock.acquire``, except that it never nests: ``RedlatchError`` when this object holds the lock already."""
+        """As ``Lock.acquire``, except that it never nests: ``RedlatchError`` when this object holds the lock already.
+        """
     def release(self) -> None:
         """As ``Lock.release``, from any thread."""
     def into_token(self) -> str:

@@ -47,7 +47,10 @@ class LostInfo:
 
 @dataclass(frozen=True)
 class LockInfo:
-    """A lock as ``Client.inspect`` found it; out of date as soon as it is returned. Its token is left out of ``repr``."""
+    """A lock as ``Client.inspect`` found it; out of date as soon as it is returned.
+
+    Its token is left out of ``repr``.
+    """
 
     name: str
     """The lock's name."""

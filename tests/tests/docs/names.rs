@@ -4,8 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 6] =
-    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/protocol.md", "docs/guarantees.md", "docs/operations.md"];
+const PAGES: [&str; 9] = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/protocol.md",
+    "docs/guarantees.md",
+    "docs/operations.md",
+    "docs/python.md",
+    "docs/c.md",
+    "docs/ffi.md",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use redlatch::options::RENEWAL_THREADS;
 use redlatch::{Client, Guard, LockOptions};
+use redlatch_tests::bench::{Limit, Report};
 use redlatch_tests::{Server, assert_eventually, thread_names};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::open_inbox;
-use crate::report::{Limit, Report};
 
 const LEASES: usize = 10_000;
 const TTL: Duration = Duration::from_secs(3);

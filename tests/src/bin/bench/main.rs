@@ -23,81 +23,39 @@ mod leases;
 mod memory;
 mod outage;
 mod pair;
-mod placement;
 mod reentry;
-mod report;
-mod samples;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use redlatch::Client;
+use redlatch_tests::bench::{Arguments, Placement, Report, patient_client};
 use redlatch_tests::{Server, any_server, assert_eventually};
-
-use placement::Placement;
-use report::Report;
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
 const SECTIONS: [&str; 5] = ["pair", "re-entry", "memory", "leases", "outage"];
 
-/// What the command line asks for.
-#[derive(Debug, Default)]
-struct Arguments {
-    quick: bool,
-    report_only: bool,
-    only: Option<String>,
-}
-
-impl Arguments {
-    /// `None` for what is not understood.
-    fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-        let mut arguments = Arguments::default();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--quick" => arguments.quick = true,
-                "--report-only" => arguments.report_only = true,
-                "--only" => {
-                    let section = words.next().filter(|section| SECTIONS.contains(&section.as_str()));
-                    arguments.only = Some(section?);
-                }
-                _ => return None,
-            }
-        }
-        Some(arguments)
-    }
-}
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-struct Extent {
-    quick: bool,
-}
-
-impl Extent {
-    fn pick<T>(self, quick: T, full: T) -> T {
-        if self.quick { quick } else { full }
-    }
-}
-
 fn main() -> ExitCode {
-    let Some(Arguments { quick, report_only, only }) = Arguments::parse(std::env::args().skip(1)) else {
-        eprintln!("usage: bench [--quick] [--report-only] [--only {}]", SECTIONS.join("|"));
-        return ExitCode::from(2);
+    let arguments = match Arguments::parse("bench", &SECTIONS, std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(usage) => {
+            eprintln!("{usage}");
+            return ExitCode::from(2);
+        }
     };
     let Some(kind) = any_server() else {
         eprintln!("bench: no server is installed; `make setup` installs one");
         return ExitCode::from(2);
     };
-    let extent = Extent { quick };
+    let extent = arguments.extent();
     // The server starts before this process is pinned: what it starts inherits the pin.
     let server = Server::start(kind);
     let placement = Placement::choose();
     placement.pin_client();
     placement.pin_server(server.pid());
 
-    let mut report = Report::new(&server, placement, quick);
-    let wanted = |section: &&str| only.as_deref().is_none_or(|only| only == *section);
-    for section in SECTIONS.into_iter().filter(wanted) {
+    let mut report = Report::new(&server, placement, extent);
+    for section in SECTIONS.into_iter().filter(|section| arguments.wants(section)) {
         eprintln!("bench: {section}");
         match section {
             "pair" => pair::run(&server, extent, &mut report),
@@ -107,19 +65,7 @@ fn main() -> ExitCode {
             _ => outage::run(&server, placement, extent, &mut report),
         }
     }
-    report.print();
-    match report.write() {
-        Ok(path) => println!("\nwritten to {}", path.display()),
-        Err(error) => eprintln!("bench: the JSON report could not be written: {error}"),
-    }
-    if report.any_over() && !report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-/// A client whose calls outlast a stall of the machine: a request that is sent twice would count as two.
-fn patient_client(server: &Server) -> Client {
-    let limit = Duration::from_secs(60);
-    let builder = Client::builder(&server.url()).connect_timeout(limit).io_timeout(limit);
-    builder.build().expect("the options are valid")
+    report.finish("bench", "core.json", arguments.report_only())
 }
 
 /// Has `client` wait for a lock in vain, after which its waiters are woken by push: its inbox is open.

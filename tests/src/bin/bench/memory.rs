@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use redlatch::{Client, Guard, LockOptions};
+use redlatch_tests::bench::{Extent, Limit, Report, patient_client};
 use redlatch_tests::{Server, rss_bytes};
-
-use crate::report::{Limit, Report};
-use crate::{Extent, patient_client};
 
 const STEP: usize = 1_000;
 /// Below this many leases the client's fixed parts would count.

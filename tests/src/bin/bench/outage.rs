@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 
 use redlatch::{Client, Error, Lock, Result};
 use redlatch_tests::Server;
-
-use crate::Extent;
-use crate::placement::Placement;
-use crate::report::{Limit, Report};
+use redlatch_tests::bench::{Extent, Limit, Placement, Report};
 
 /// Pause of a caller that asks again and again.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -5,13 +5,12 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use redlatch::{Lock, Released};
+use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, nanos, patient_client};
 use redlatch_tests::{Monitor, Server};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::bare::Bare;
-use crate::report::{Limit, Report, Unit};
-use crate::samples::{Spread, in_turns, nanos};
-use crate::{Extent, open_inbox, patient_client};
+use crate::open_inbox;
 
 /// Pairs in a block, of which the median counts.
 const CALLS: usize = 50;

@@ -4,12 +4,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use redlatch::{LockOptions, Released};
+use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, mean_of_block, patient_client};
 use redlatch_tests::{Monitor, Server};
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::report::{Limit, Report, Unit};
-use crate::samples::{Spread, in_turns, mean_of_block};
-use crate::{Extent, patient_client};
 
 const CALLS: u32 = 5_000;
 

@@ -4,12 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::{Client, Released};
+use redlatch_tests::bench::{Extent, Limit, Report};
 use redlatch_tests::{Server, assert_eventually};
 
-use crate::Extent;
 use crate::fair::client_commands;
 use crate::player::{CROWDED, Player};
-use crate::report::{Limit, Report};
 
 const WAITERS: u64 = 2_000;
 /// The load is looked at this often.

@@ -5,10 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch_tests::Server;
+use redlatch_tests::bench::{Extent, Limit, Report};
 
-use crate::Extent;
 use crate::player::{Player, now};
-use crate::report::{Limit, Report};
 
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;

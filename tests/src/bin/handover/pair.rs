@@ -1,12 +1,10 @@
 //! From just before a release to the grant in a waiter of another process.
 
+use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, quantile};
 use redlatch_tests::{Monitor, Server};
 
-use crate::Extent;
 use crate::chain::assert_same_messages;
 use crate::player::{Hold, LIBRARY_KEY, Player};
-use crate::report::{Limit, Report};
-use crate::samples::{Spread, quantile};
 
 /// Holds of each player in a block, of which the median counts.
 const HOLDS: usize = 25;
@@ -35,8 +33,8 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
         rounds.each_ref().map(|rounds| rounds.iter().map(|it| Spread::of(it.clone()).median).collect::<Vec<_>>());
     let [library, chain] = rounds.map(|rounds| rounds.concat());
     let tails = [&library, &chain].map(|all| quantile(all, 0.99));
-    report.row("hand-over by the library", Spread::of(library));
-    report.row("hand-over by the bare messages", Spread::of(chain));
+    report.row("hand-over by the library", Unit::Micros, Spread::of(library));
+    report.row("hand-over by the bare messages", Unit::Micros, Spread::of(chain));
     let all = [Spread::of(medians[0].clone()).median, Spread::of(medians[1].clone()).median];
     report.ratio("handover_per_bare_messages", Spread::of_ratios(&medians[0], &medians[1]), Limit::AtMost(1.4));
     report.value("handover_p99_per_bare_p99", tails[0] / tails[1], Limit::AtMost(3.0));

@@ -13,11 +13,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlatch::{Client, Lock, Released};
+use redlatch_tests::bench::Placement;
 use redlatch_tests::{Process, assert_eventually};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::chain::Chain;
-use crate::placement::Placement;
 
 pub(crate) const LIBRARY: &str = "handover:library";
 /// As long as the key of the library's lock.

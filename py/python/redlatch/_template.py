@@ -1,0 +1,131 @@
+"""Names of locks from the arguments of a call: ``"order:{order_id}"``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from string import Formatter
+from typing import Any
+
+from redlatch._errors import ConfigError
+
+_FIELD = re.compile(r"(?P<root>[^.\[\]]*)(?P<steps>(?:\.[^.\[\]]+|\[[^\[\]]+\])*)")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
+_CONVERT: Mapping[str | None, Callable[[object], object]] = {
+    None: lambda value: value,
+    "s": str,
+    "r": repr,
+    "a": ascii,
+}
+
+
+class Template:
+    """A lock's name with fields, as of ``str.format``, that are parameters of one function.
+
+    Checked when it is made: a field is a parameter, then attributes and indexes of it, then a conversion and a format
+    spec. Positional fields, names with a leading underscore as attributes, and fields inside a format spec are refused.
+    """
+
+    __slots__ = ("_function", "_parts", "text")
+
+    def __init__(self, text: str, parameters: Collection[str], function: str) -> None:
+        """``function`` is what errors call the function whose ``parameters`` these are. Raises ``ConfigError``."""
+        if not isinstance(text, str):
+            raise TypeError(f"the name template of {function} must be a str, not {type(text).__name__}")
+        self.text = text
+        self._function = function
+        try:
+            parsed = list(Formatter().parse(text))
+        except ValueError as error:
+            raise self._error(f"is malformed: {error}") from None
+        self._parts: list[tuple[str, _Field | None]] = []
+        for literal, name, spec, conversion in parsed:
+            field = None if name is None else self._field(name, spec or "", conversion, parameters)
+            self._parts.append((literal, field))
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether the name depends on the arguments."""
+        return any(field is not None for _, field in self._parts)
+
+    def fill(self, arguments: Mapping[str, object]) -> str:
+        """The name for these arguments, by parameter. Raises ``ConfigError`` when they do not fit the template.
+
+        What an attribute of an argument raises, other than that it is missing, is passed on.
+        """
+        name = []
+        for literal, field in self._parts:
+            name.append(literal)
+            if field is not None:
+                try:
+                    name.append(field.render(arguments))
+                except (AttributeError, LookupError, TypeError, ValueError) as error:
+                    raise self._error(f"cannot fill {{{field.name}}}: {type(error).__name__}: {error}") from error
+        return "".join(name)
+
+    def _field(self, name: str, spec: str, conversion: str | None, parameters: Collection[str]) -> _Field:
+        match = _FIELD.fullmatch(name)
+        root = "" if match is None else match["root"]
+        if root.isdigit() or (not root and not name):
+            example = next(iter(parameters), "order_id")
+            raise self._error(f"has the positional field {{{name}}}: name a parameter, as in {{{example}}}")
+        if match is None or not root:
+            raise self._error(f"has the malformed field {{{name}}}: a parameter, then .attribute or [index]")
+        if root not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise self._error(f"names {{{root}}}, which is no parameter; its parameters: {known}")
+        steps: list[str | int | _Attribute] = []
+        for attribute, index in _STEP.findall(match["steps"]):
+            if attribute.startswith("_"):
+                raise self._error(f"reaches for {{{name}}}: attributes that begin with an underscore are refused")
+            if attribute:
+                steps.append(_Attribute(attribute))
+            else:
+                steps.append(int(index) if index.isdigit() else index)
+        if conversion not in _CONVERT:
+            raise self._error(f"has the unknown conversion !{conversion} in {{{name}}}: !s, !r or !a")
+        if "{" in spec or "}" in spec:
+            raise self._error(f"has a field inside the format spec of {{{name}}}, which is refused")
+        return _Field(name, root, steps, spec, conversion)
+
+    def _error(self, what: str) -> ConfigError:
+        return ConfigError(f"the name template {self.text!r} of {self._function} {what}")
+
+
+class _Attribute(str):
+    """A step to an attribute; other steps are indexes."""
+
+    __slots__ = ()
+
+
+class _Field:
+    __slots__ = ("_conversion", "_root", "_spec", "_steps", "name")
+
+    def __init__(
+        self, name: str, root: str, steps: list[str | int | _Attribute], spec: str, conversion: str | None
+    ) -> None:
+        self.name = name
+        self._root = root
+        self._steps = steps
+        self._spec = spec
+        self._conversion = conversion
+
+    def render(self, arguments: Mapping[str, object]) -> str:
+        value = arguments[self._root]
+        for step in self._steps:
+            value = getattr(value, step) if isinstance(step, _Attribute) else value[step]  # type: ignore[index]
+        if _is_shown_by_address(type(value), self._conversion):
+            raise TypeError(
+                f"a {type(value).__name__} has no text but its address, which differs from process to process: "
+                f"name an attribute of it"
+            )
+        return format(_CONVERT[self._conversion](value), self._spec)
+
+
+def _is_shown_by_address(kind: Any, conversion: str | None) -> bool:
+    """Whether the text of such a value is ``object``'s: two processes would lock different names."""
+    if conversion is None and kind.__format__ is not object.__format__:
+        return False
+    if conversion in (None, "s") and kind.__str__ is not object.__str__:
+        return False
+    return bool(kind.__repr__ is object.__repr__)

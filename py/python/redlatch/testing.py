@@ -1,0 +1,78 @@
+"""Locks in the tests of an application: a store inside the process, and a clock that the test moves.
+
+    def test_a_lost_order_is_not_paid(redlatch_client):  # a MemoryClient, by the pytest plugin that this module is
+        shop = Shop(redlatch_client)
+        redlatch_client.lose("order:17")
+        ...
+
+Without pytest, make a ``MemoryClient``. "Someone else has it" is a lease, which no other lock of the client re-enters:
+
+    with client.lease("order:17"):
+        assert shop.pay(17) == "busy"
+
+Time stands still, so a call that waits does so until another thread advances the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from redlatch import _native
+from redlatch._client import Client
+from redlatch._errors import NotHeldError
+from redlatch._native import ManualClock
+from redlatch._types import Seconds
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["MemoryClient"]
+
+
+class MemoryClient(Client):
+    """A ``Client`` on ``memory://``, whose time moves only by ``advance``.
+
+    Options are those of ``Client``. Each has a store of its own.
+    """
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, **options: Any) -> None:
+        """Raises ``ConfigError`` as ``Client``."""
+        self._clock = ManualClock()
+        super().__init__("memory://", **options)
+
+    def _open(self, url: str, **options: Any) -> _native.NativeClient:
+        return _native.NativeClient(url, manual_clock=self._clock, **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def advance(self, seconds: Seconds) -> None:
+        """Moves the time, at once: what has automatic renewal is renewed on the way, other leases lapse by their ttl.
+
+        Blocks while the background works; a step in which a callback blocks ends after 2 s.
+        """
+        self._clock.advance(seconds)
+
+    def lose(self, name: str) -> None:
+        """Takes the lock ``name`` away from its holder, who knows at once that it is lost, as ``taken``.
+
+        Raises ``NotHeldError`` when nobody has it.
+        """
+        if not self._native.lose(name):
+            raise NotHeldError(f"nobody has the lock {name!r}, so it cannot be lost", name=name)
+
+
+try:
+    import pytest
+except ImportError:
+    pass
+else:
+
+    @pytest.fixture
+    def redlatch_client() -> Iterator[MemoryClient]:
+        """A ``MemoryClient``: locks inside this process, with ``advance(seconds)`` and ``lose(name)``."""
+        with MemoryClient() as client:
+            yield client

@@ -1,0 +1,32 @@
+//! What the benchmark programs share: placement, samples, limits and the report.
+//!
+//! | need | use |
+//! |---|---|
+//! | what the command line asks for | [`Arguments`], [`Extent`] |
+//! | server and clients on cores of their own | [`Placement`] |
+//! | medians, and subjects that take turns | [`Spread`], [`in_turns`], [`mean_of_block`] |
+//! | a table, `RATIO` lines and a JSON file | [`Report`], [`Limit`], [`Unit`] |
+//! | a client that never sends a request twice | [`patient_client`] |
+
+mod arguments;
+mod placement;
+mod report;
+mod samples;
+
+use std::time::Duration;
+
+use redlatch::Client;
+
+use crate::Server;
+
+pub use arguments::{Arguments, Extent};
+pub use placement::Placement;
+pub use report::{Limit, Report, Unit};
+pub use samples::{Spread, in_turns, mean_of_block, nanos, quantile};
+
+/// A client whose calls outlast a stall of the machine: a request that is sent twice would count as two.
+pub fn patient_client(server: &Server) -> Client {
+    let limit = Duration::from_secs(60);
+    let builder = Client::builder(&server.url()).connect_timeout(limit).io_timeout(limit);
+    builder.build().expect("the options are valid")
+}

@@ -1,0 +1,100 @@
+//! Medians with their spread, quantiles, and blocks of measurements that take turns.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// A median and the quartiles around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    /// A quarter of the values is not above it.
+    pub low: f64,
+    /// Half of the values is not above it.
+    pub median: f64,
+    /// Three quarters of the values are not above it.
+    pub high: f64,
+}
+
+impl Spread {
+    /// Of at least one value.
+    pub fn of(mut values: Vec<f64>) -> Spread {
+        values.sort_by(f64::total_cmp);
+        let at = |quarters: usize| values[(values.len() - 1) * quarters / 4];
+        Spread { low: at(1), median: at(2), high: at(3) }
+    }
+
+    /// Of `left[n] / right[n]` over all rounds n.
+    pub fn of_ratios(left: &[f64], right: &[f64]) -> Spread {
+        Spread::of(left.iter().zip(right).map(|(left, right)| left / right).collect())
+    }
+}
+
+/// The value that this part of all values does not exceed; of at least one value.
+pub fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[((values.len() - 1) as f64 * part) as usize]
+}
+
+/// Measures every subject once a round, one value a subject and round, until `span` has passed and there are 20 rounds.
+///
+/// Who begins changes from round to round, so that nobody always follows the same neighbour. A round before the
+/// first one does not count.
+pub fn in_turns<T, const N: usize>(span: Duration, subjects: &mut [&mut dyn FnMut() -> T; N]) -> [Vec<T>; N] {
+    const LEAST: usize = 20;
+    let mut values = std::array::from_fn(|_| Vec::new());
+    for subject in subjects.iter_mut() {
+        black_box(subject());
+    }
+    let begin = Instant::now();
+    let mut rounds = 0;
+    while rounds < LEAST || begin.elapsed() < span {
+        for turn in 0..N {
+            let subject = (rounds + turn) % N;
+            values[subject].push(subjects[subject]());
+        }
+        rounds += 1;
+    }
+    values
+}
+
+/// The mean time of one call of `work` in a block of `calls` calls, in nanoseconds: for calls that take about as
+/// long as reading the clock.
+pub fn mean_of_block(calls: u32, mut work: impl FnMut()) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..calls {
+        work();
+    }
+    nanos(begin.elapsed()) / f64::from(calls)
+}
+
+/// A span in nanoseconds.
+pub fn nanos(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_that_of_the_sorted_values() {
+        let Spread { low, median, high } = Spread::of(vec![5.0, 1.0, 4.0, 2.0, 3.0]);
+        assert_eq!([low, median, high], [2.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        // The machine was ten times slower in the second round, which hit both.
+        assert_eq!(Spread::of_ratios(&[2.0, 20.0, 2.0], &[1.0, 10.0, 1.0]).high, 2.0);
+    }
+
+    #[test]
+    fn each_subject_begins_as_often_as_the_others() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let took =
+            in_turns(Duration::ZERO, &mut [&mut || order.borrow_mut().push(0), &mut || order.borrow_mut().push(1)]);
+        assert_eq!(took.map(|values| values.len()), [20, 20]);
+        let order = order.into_inner();
+        assert_eq!(order[..6], [0, 1, 0, 1, 1, 0], "a round that does not count, and two that do");
+    }
+}
