@@ -58,7 +58,7 @@ impl Ask {
             (true, timeout) => timeout,
             (false, None) => Some(Duration::ZERO),
             (false, Some(timeout)) => {
-                let expected = "-1, because a call with blocking=False does not wait";
+                let expected = "leave it out with blocking=False, which does not wait";
                 return Err(errors::config(py, "timeout", &format!("{timeout:?}"), expected));
             }
         };
