@@ -1,7 +1,7 @@
 //! What Rust threads have to say to Python: one queue, and one thread that may take the GIL.
 //!
-//! Renewal and the watch over deadlines never take it: however long some C code keeps the GIL, no lease is lost for that.
-//! What is said inside a call of a Python thread is kept for the end of that call and said there.
+//! Renewal and the watch over deadlines never take it: however long some C code keeps the GIL, no lease is lost for
+//! that. What is said inside a call of a Python thread is kept for the end of that call and said there.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -54,7 +54,8 @@ pub(crate) fn post(event: Event) {
     }
 }
 
-/// Runs `work` without the GIL, then says what was said meanwhile; fails when Python code that this runs is interrupted.
+/// Runs `work` without the GIL, then says what was said meanwhile; fails when Python code that this runs is
+/// interrupted.
 pub(crate) fn call<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> (T, PyResult<()>) {
     let outcome = py.detach(|| {
         CALLS.set(CALLS.get() + 1);
@@ -82,8 +83,8 @@ fn flush(py: Python<'_>) -> PyResult<()> {
     let said = SAID.with(RefCell::take);
     let mut outcome = Ok(());
     for event in said {
-        // The first interruption counts; the other events are delivered all the same. What else a log's handler raises is no
-        // outcome of the call.
+        // The first interruption counts; the other events are delivered all the same. What else a log's handler raises
+        // is no outcome of the call.
         match event.deliver(py) {
             Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
             delivered => outcome = outcome.and(delivered),
@@ -92,8 +93,8 @@ fn flush(py: Python<'_>) -> PyResult<()> {
     outcome
 }
 
-/// Called when the module is imported, and in a forked child: gives the process a queue of its own, before it has a second
-/// thread. The parent's queue may be locked for ever here.
+/// Called when the module is imported, and in a forked child: gives the process a queue of its own, before it has a
+/// second thread. The parent's queue may be locked for ever here.
 pub(crate) fn prepare() {
     Link::of_this_process();
 }

@@ -118,4 +118,5 @@ def test_greenlets_that_were_killed_while_waiting_left_a_place(server: Server, p
 
 def test_a_greenlet_that_was_granted_at_the_moment_of_a_signal_kept_the_lock(own_server: Server, prefix: str) -> None:
     needs_framework("gevent")
-    assert run_program("gevent_signals_at_the_grant", own_server.url, prefix, own_server.pid) == ["interrupted at its grant"]
+    lines = run_program("gevent_signals_at_the_grant", own_server.url, prefix, own_server.pid)
+    assert lines == ["interrupted at its grant"]

@@ -19,7 +19,9 @@ def programs() -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
-        found += [(f"{page}:{text[: block.start()].count(chr(10)) + 2}", block.group(1)) for block in BLOCK.finditer(text)]
+        for block in BLOCK.finditer(text):
+            line = text[: block.start()].count("\n") + 2
+            found.append((f"{page}:{line}", block.group(1)))
     return found
 
 

@@ -196,12 +196,18 @@ def test_a_cancelled_wait_raises_and_leaves_no_place(client: redlatch.Client, ot
     cancel = redlatch.CancelToken()
     assert not cancel.cancelled
     with other.lock("a"):
-        timer = threading.Timer(0.1, cancel.cancel)
-        timer.start()
+
+        def call_off() -> None:
+            # It stands in the queue.
+            eventually(lambda: (info := other.inspect("a")) is not None and info.waiters == 1)
+            cancel.cancel()
+
+        thread = threading.Thread(target=call_off)
+        thread.start()
         with pytest.raises(redlatch.CancelledError):
             client.lock("a").acquire(cancel=cancel)
+        thread.join()
         assert cancel.cancelled
         assert eventually(lambda: (info := other.inspect("a")) is not None and info.waiters == 0)
-        timer.join()
     with pytest.raises(redlatch.CancelledError):
         client.lock("a").acquire(cancel=cancel)

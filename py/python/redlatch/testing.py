@@ -107,6 +107,6 @@ else:
 
     @pytest.fixture
     def redlatch_client() -> Iterator[MemoryClient]:
-        """A ``MemoryClient``: locks inside this process, with ``advance(seconds)``, ``passing()`` and ``lose(name)``."""
+        """A ``MemoryClient``: locks inside this process, with ``advance(seconds)``, ``passing()``, ``lose(name)``."""
         with MemoryClient() as client:
             yield client
