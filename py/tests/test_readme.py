@@ -12,7 +12,7 @@ import pytest
 PAGES = ["README.md", "docs/python.md"]
 ROOT = Path(__file__).parents[2]
 # A block that begins with an import is a program; others are parts of one.
-BLOCK = re.compile(r"^```python\n(import .*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```python\n((?:import|from) .*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def programs() -> list[tuple[str, str]]:

@@ -103,6 +103,27 @@ def test_a_call_ends_as_with_threading_rlock(client: redlatch.Client, server: Se
     assert server.keys(f"{prefix}*") == []
 
 
+@pytest.mark.parametrize(
+    ("args", "kwargs", "here", "there"),
+    [
+        ((2,), {}, TypeError, True),
+        ((), {"timeout": True}, TypeError, True),
+        ((), {"timeout": float("inf")}, redlatch.ConfigError, OverflowError),
+        ((), {"timeout": 1e300}, True, OverflowError),
+    ],
+)
+def test_a_call_that_ends_otherwise_than_with_threading_rlock(
+    client: redlatch.Client, args: Any, kwargs: Any, here: Any, there: Any
+) -> None:
+    for lock, wanted in ((client.lock("a"), here), (threading.RLock(), there)):
+        if wanted is True:
+            assert lock.acquire(*args, **kwargs) is True
+            lock.release()
+        else:
+            with pytest.raises(wanted):
+                lock.acquire(*args, **kwargs)
+
+
 def test_with_returns_the_lock_and_releases_it(client: redlatch.Client, server: Server, prefix: str) -> None:
     lock = client.lock("a")
     with lock as held:
