@@ -43,11 +43,6 @@ class Template:
             field = None if name is None else self._field(name, spec or "", conversion, parameters)
             self._parts.append((literal, field))
 
-    @property
-    def has_fields(self) -> bool:
-        """Whether the name depends on the arguments."""
-        return any(field is not None for _, field in self._parts)
-
     def fill(self, arguments: Mapping[str, object]) -> str:
         """The name for these arguments, by parameter. Raises ``ConfigError`` when they do not fit the template.
 

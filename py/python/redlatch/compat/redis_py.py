@@ -198,7 +198,14 @@ class Lock:
 
     def _new_lease(self) -> Lease:
         """One for each hold, so that a second acquire of the same object waits for the first, as in redis-py."""
-        return self._client.lease(self.name, ttl=self.timeout or TTL, auto_renew=not self.timeout)
+        try:
+            return self._client.lease(self.name, ttl=self.timeout or TTL, auto_renew=not self.timeout)
+        except (ConfigError, TypeError) as error:
+            # Here the ttl is called timeout.
+            option, _, text = str(error).partition(" ")
+            if option != "ttl":
+                raise
+            raise type(error)(f"timeout {text}") from None
 
     def _held(self, action: str) -> Lease:
         lease: Lease | None = getattr(self._local, "lease", None)
