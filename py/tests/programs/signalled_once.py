@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -30,6 +31,7 @@ def interrupt() -> None:
     time.sleep(0.05)
 
 
+logging.getLogger("redlatch").addHandler(logging.NullHandler())
 signal.signal(signal.SIGUSR1, handle)
 # The lock is acquired through another client where the one that asks shall have no connection yet.
 setting_up = redlatch.Client(f"redis://127.0.0.1:{port}/0", key_prefix=prefix)
