@@ -154,7 +154,7 @@ def test_the_fixture_is_listed_with_what_it_does(pytester: pytest.Pytester) -> N
 
 def test_the_plugin_can_be_left_out(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(USES)
-    result = pytester.runpytest_subprocess("-p", "no:redlatch", "-W", "error")
+    result = pytester.runpytest_subprocess("-p", "no:redlatch.testing", "-W", "error")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*fixture 'redlatch_client' not found*"])
 
@@ -201,6 +201,6 @@ def test_the_client_for_tests_needs_no_pytest() -> None:
 def test_the_plugin_is_an_entry_point() -> None:
     from importlib.metadata import entry_points
 
-    found = [entry.value for entry in entry_points(group="pytest11") if entry.name == "redlatch"]
+    found = [entry.value for entry in entry_points(group="pytest11") if entry.name == "redlatch.testing"]
     assert found == ["redlatch.testing"]
     assert redlatch.__version__

@@ -121,15 +121,17 @@ class Lock:
             else:
                 acquired = lease.acquire(timeout=max(limit, 0))
         if acquired:
-            _kept.keep(lease, ends_by_itself=bool(self.timeout))
+            # In this order, and the other way round in release(): wherever a signal interrupts, the lease is kept only
+            # while release() finds it, and is collected, and so released, when nothing refers to it.
             self._local.lease = lease
+            _kept.keep(lease, ends_by_itself=bool(self.timeout))
         return acquired
 
     def release(self) -> None:
         """Releases the lock. Raises ``LockError`` when it is not held here, ``LockNotOwnedError`` when it was lost."""
         lease = self._held("release a lock that's not owned or is already unlocked")
-        self._local.lease = None
         _kept.drop(lease)
+        self._local.lease = None
         with _their_errors(self.name):
             lease.release()
 
