@@ -37,7 +37,9 @@ signal.signal(signal.SIGUSR1, handle)
 setting_up = redlatch.Client(f"redis://127.0.0.1:{port}/0", key_prefix=prefix)
 client = redlatch.Client(proxy.url, key_prefix=prefix, renewal_threads=1)
 lock, lease = client.lock("a", ttl=60), client.lease("b", ttl=60)
-holds = {"renew": lock, "release": lock, "lease.renew": lease, "lease.release": lease, "into_token": lease}
+holds: dict[str, redlatch.Lock | redlatch.Lease] = {
+    "renew": lock, "release": lock, "lease.renew": lease, "lease.release": lease, "into_token": lease,
+}  # fmt: skip
 token = ""
 if request == "adopt":
     handed = setting_up.lease("b", ttl=60)
