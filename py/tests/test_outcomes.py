@@ -105,9 +105,9 @@ class NothingCanBeSet(Exception):
         raise RuntimeError("sealed")
 
 
-class NothingCanBeRead(Exception):
+class NoteCannotBeRead(Exception):
     def __getattribute__(self, name: str) -> object:
-        if name in ("add_note", "__notes__"):
+        if name == "add_note":
             raise KeyError(name)
         return super().__getattribute__(name)
 
@@ -119,7 +119,7 @@ class ExitWithoutNotes(BaseException):
 
 @pytest.mark.parametrize("kind", ["lock", "lease"])
 @pytest.mark.parametrize(
-    "make", [NoteRaises, NotesAreText, NoteIsNone, NothingCanBeSet, NothingCanBeRead, ExitWithoutNotes]
+    "make", [NoteRaises, NotesAreText, NoteIsNone, NothingCanBeSet, NoteCannotBeRead, ExitWithoutNotes]
 )
 def test_an_exception_that_takes_no_note_was_replaced(make: Callable[[], BaseException], kind: str) -> None:
     error = make()
