@@ -88,7 +88,7 @@ else:
 if request.endswith("release"):
     # Confirmed, and not left to the background.
     assert client.stats()["release_unconfirmed"] == 0
-    assert not setting_up.lock(prefix).locked()
+    assert not setting_up.lock("a" if request == "release" else "b").locked()
 assert handled == [True], handled
 print("handled once, succeeded")
 for each in (client, setting_up):
