@@ -78,7 +78,7 @@ asking = False
 if request == "into_token":
     setting_up.adopt("b", str(outcome), ttl=60).release()
 elif request == "force_release":
-    # Whether it was this very request, or the one before its repetition, is not told.
+    assert outcome is True
     assert not setting_up.lock("a").locked()
 elif request == "adopt":
     assert isinstance(outcome, redlatch.Lease) and outcome.held
