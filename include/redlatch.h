@@ -71,8 +71,8 @@
  * inside a call of the program's, or on a thread of the library's; it may call any function of redlatch too. A log
  * callback must call none. No callback may leave by a C++ exception or longjmp.
  *
- * Fork. A forked child holds nothing of what its parent held: there the parent's leases are lost as
- * REDLATCH_LOST_FORKED, and releasing them touches no key. The child may use its copies of the handles, and gets
+ * Fork. A forked child holds nothing of what its parent held: there a lease handle is lost as
+ * REDLATCH_LOST_FORKED, a lock is REDLATCH_NOT_HELD, and releasing them touches no key. The child may use its copies of the handles, and gets
  * connections and threads of its own. A handle with an on_lost callback, and a lease handle, must not be in use by
  * another thread at the moment of the fork, if the child is to use it. destroy is not called in the child for what the
  * parent held.
@@ -519,8 +519,8 @@ int32_t redlatch_client_options_init(struct redlatch_client_options *options, si
 int32_t redlatch_lock_options_init(struct redlatch_lock_options *options, size_t size);
 
 /**
- * Makes a client of the server at url, url_len bytes: redis://, rediss://, unix://, or memory:// for a store inside
- * this process. options may be NULL for the defaults.
+ * Makes a client of the server at url, url_len bytes: redis://, unix://, redis+sentinel:// or redis+cluster://, with
+ * rediss in place of redis for TLS, or memory:// for a store inside this process. options may be NULL for the defaults.
  *
  * Opens no connection and starts no thread: both begin when first needed, and end with the client.
  *
@@ -603,8 +603,8 @@ int32_t redlatch_force_release(const struct redlatch_client *client, const char 
 int32_t redlatch_client_stats_json(const struct redlatch_client *client, char **json);
 
 /**
- * Makes a handle of the lock name, name_len bytes: 1 to 1024 bytes of UTF-8, any characters. options may be NULL for
- * the defaults. Asks no server.
+ * Makes a handle of the lock name, name_len bytes: 1 to 1024 bytes of UTF-8, without ":redlatch:"; NULs are
+ * fine. options may be NULL for the defaults. Asks no server.
  *
  * REDLATCH_OK; REDLATCH_CONFIG for a name or option that is refused; REDLATCH_INVALID_ARGUMENT.
  * Thread-safe. Does not block. Since 0.1.

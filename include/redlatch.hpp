@@ -711,11 +711,12 @@ class lease;
 
 /// A way to one Redis or Valkey server, shared by all threads. One for each server and process is enough.
 ///
-/// It ends with close(), or when it and every mutex and lease that was made with it are destroyed. What is held then is
-/// lost, and its keys lapse by their ttl.
+/// It ends with close(), after which what is held is lost and its keys lapse by their ttl; or when it and every mutex and
+/// lease that was made with it are destroyed, which releases what is held.
 class client {
 public:
-    /// A client of the server at `url`: redis://, rediss://, unix://, or memory:// for a store inside this process.
+    /// A client of the server at `url`: redis://, unix://, redis+sentinel:// or redis+cluster://, with rediss in place of
+    /// redis for TLS, or memory:// for a store inside this process.
     ///
     /// Opens no connection and starts no thread: both begin when first needed. Throws config_error,
     /// invalid_argument_error.

@@ -13,8 +13,8 @@ pub struct Client {
     pub(crate) client: redlatch_core::Client,
 }
 
-/// Makes a client of the server at url, url_len bytes: redis://, rediss://, unix://, or memory:// for a store inside
-/// this process. options may be NULL for the defaults.
+/// Makes a client of the server at url, url_len bytes: redis://, unix://, redis+sentinel:// or redis+cluster://, with
+/// rediss in place of redis for TLS, or memory:// for a store inside this process. options may be NULL for the defaults.
 ///
 /// Opens no connection and starts no thread: both begin when first needed, and end with the client.
 ///

@@ -90,8 +90,8 @@ unsafe fn at<'a>(lock: *const Lock) -> Result<&'a Lock, Failure> {
     unsafe { borrow(lock, "lock") }
 }
 
-/// Makes a handle of the lock name, name_len bytes: 1 to 1024 bytes of UTF-8, any characters. options may be NULL for
-/// the defaults. Asks no server.
+/// Makes a handle of the lock name, name_len bytes: 1 to 1024 bytes of UTF-8, without ":redlatch:"; NULs are
+/// fine. options may be NULL for the defaults. Asks no server.
 ///
 /// REDLATCH_OK; REDLATCH_CONFIG for a name or option that is refused; REDLATCH_INVALID_ARGUMENT.
 /// Thread-safe. Does not block. Since 0.1.

@@ -66,16 +66,16 @@ pub(crate) fn current_thread() -> u64 {
     })
 }
 
-/// Has `listener` told, once, when the running thread ends.
-pub(crate) fn on_thread_end(listener: &Arc<dyn ThreadEnd>) {
-    // Fails only while this thread is ending, when nobody would call back any more.
-    let _ = ENDS.try_with(|ends| {
+/// Has `listener` told, once, when the running thread ends. False while it is ending: then nobody is told any more.
+pub(crate) fn on_thread_end(listener: &Arc<dyn ThreadEnd>) -> bool {
+    let noted = ENDS.try_with(|ends| {
         let mut ends = ends.0.borrow_mut();
         if !ends.iter().any(|known| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(listener))) {
             ends.retain(|known| known.strong_count() > 0);
             ends.push(Arc::downgrade(listener));
         }
     });
+    noted.is_ok()
 }
 
 struct Ends(RefCell<Vec<Weak<dyn ThreadEnd>>>);

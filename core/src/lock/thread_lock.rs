@@ -214,7 +214,10 @@ fn nested(engine: &Arc<Engine>, key: &HashedKey, holder: u64) -> Result<Option<G
 fn enter(engine: &Arc<Engine>, key: &HashedKey, holder: u64, grant: Arc<Grant>) -> Guard {
     let hold = engine.holds.insert(key, holder, current_thread(), grant);
     let listener: Arc<dyn ThreadEnd> = engine.clone();
-    on_thread_end(&listener);
+    if !on_thread_end(&listener) {
+        // Acquired by a destructor of a thread that is ending: renewed, it would be held for ever.
+        engine.keeper.renew_no_more(&hold.grant);
+    }
     Guard::new(engine.clone(), hold)
 }
 

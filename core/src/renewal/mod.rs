@@ -98,6 +98,11 @@ impl Keeper {
         self.watch.remove(grant);
     }
 
+    /// Stops renewing a lease that stays watched: it ends by its ttl.
+    pub(crate) fn renew_no_more(&self, grant: &Grant) {
+        self.due.remove(grant);
+    }
+
     /// Ends a lease for `reason`, or finds out what ended it before; reports it if this call ended it.
     pub(crate) fn lose(&self, grant: &Arc<Grant>, reason: LostReason) -> Ended {
         let ended = grant.state.lose(reason);

@@ -11,6 +11,7 @@ use crate::error::LostReason;
 use crate::events::{Count, Counters};
 use crate::lease::{Grant, View};
 use crate::protocol::{Renew, Renewal};
+use crate::signals::block_sigpipe;
 use crate::transport::Transport;
 
 use super::due::{Batch, Done};
@@ -44,6 +45,7 @@ impl Threads {
         handles.retain(|handle| !handle.is_finished());
         let started = named.spawn(move || {
             let _running = running;
+            block_sigpipe();
             contained(&counters, Count::ThreadPanicked, "a thread of redlatch", work);
         });
         match started {

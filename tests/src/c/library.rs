@@ -40,7 +40,8 @@ pub fn workspace() -> &'static Path {
 /// Where all that is made here goes: `c-abi` in the target directory of the running program, wherever that is.
 pub fn scratch() -> PathBuf {
     let program = std::env::current_exe().expect("a program has a file");
-    let target = program.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
+    // Cargo's own mark; it puts no CACHEDIR.TAG into a directory that was there before.
+    let target = program.ancestors().find(|dir| dir.join(".rustc_info.json").is_file());
     target.expect("the program is in a target directory of cargo's").join("c-abi")
 }
 
