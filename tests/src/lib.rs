@@ -8,6 +8,8 @@
 //! | another process that waits, holds, stalls or dies | [`Process`] |
 //! | wait without a hopeful sleep | [`eventually`], [`assert_eventually`], [`Monitor::wait_idle`] |
 //! | measure, and say what is over its limit | [`mod@bench`] |
+//! | what worker processes did, and what that says about the locks | [`mod@history`] |
+//! | a Python that has the package | [`Interpreter`] |
 //! | threads and memory of this process | [`thread_names`], [`thread_count`], [`rss_bytes`] |
 //!
 //! Everything started here ends when its handle is dropped, and is killed by the kernel when the test
@@ -30,6 +32,8 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod history;
+mod interpreter;
 mod launch;
 mod monitor;
 mod observe;
@@ -39,6 +43,7 @@ mod proxy;
 mod servers;
 mod wire;
 
+pub use interpreter::Interpreter;
 pub use monitor::{Monitor, MonitorLine};
 pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread_names};
 pub use process::Process;

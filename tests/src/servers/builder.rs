@@ -14,12 +14,13 @@ pub struct ServerBuilder {
     pub(super) password: Option<String>,
     pub(super) unix_socket: bool,
     pub(super) args: Vec<String>,
+    pub(super) variables: Vec<(String, String)>,
     lines: Vec<String>,
 }
 
 impl ServerBuilder {
     pub(super) fn new(kind: ServerKind) -> Self {
-        Self { kind, port: None, password: None, unix_socket: false, args: Vec::new(), lines: Vec::new() }
+        Self { kind, port: None, password: None, unix_socket: false, args: Vec::new(), variables: Vec::new(), lines: Vec::new() }
     }
 
     /// Password of the default user. Defaults to none.
@@ -46,6 +47,12 @@ impl ServerBuilder {
     /// Adds arguments after the configuration file on the command line. Defaults to none.
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable of the server's environment. Defaults to that of the test process.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
