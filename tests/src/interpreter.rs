@@ -36,7 +36,9 @@ impl Interpreter {
             }
         }
         let found = reasons.into_iter().next().unwrap_or_else(|| "there is none".to_owned());
-        Err(format!("no environment in target/py will do ({found}): run `make test-py`, or name a Python in {VARIABLE}"))
+        Err(format!(
+            "no environment in target/py will do ({found}): run `make test-py`, or name a Python in {VARIABLE}"
+        ))
     }
 
     fn ask(program: &Path, script: &'static str) -> Result<Interpreter, String> {

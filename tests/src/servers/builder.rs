@@ -20,7 +20,15 @@ pub struct ServerBuilder {
 
 impl ServerBuilder {
     pub(super) fn new(kind: ServerKind) -> Self {
-        Self { kind, port: None, password: None, unix_socket: false, args: Vec::new(), variables: Vec::new(), lines: Vec::new() }
+        Self {
+            kind,
+            port: None,
+            password: None,
+            unix_socket: false,
+            args: Vec::new(),
+            variables: Vec::new(),
+            lines: Vec::new(),
+        }
     }
 
     /// Password of the default user. Defaults to none.

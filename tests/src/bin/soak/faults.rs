@@ -72,10 +72,7 @@ impl<'a> Crew<'a> {
             if now >= end {
                 break;
             }
-            self.running
-                .iter_mut()
-                .filter(|it| it.resumes.is_some_and(|at| at <= now))
-                .for_each(Running::resume);
+            self.running.iter_mut().filter(|it| it.resumes.is_some_and(|at| at <= now)).for_each(Running::resume);
             if faults && now >= next_fault {
                 self.fault();
                 next_fault += EVERY;
