@@ -25,7 +25,7 @@
 //! | hanging: processes that do not end | 0 |
 //! | missing: kinds of faults that never happened, in parts that are long enough for all | 0 |
 //!
-//! `--seconds N` (120), `--seed N` (random), `--keep` for the journals. The same seed gives the same schedule of faults. The
+//! `--seconds N` (120) or `--minutes N`, `--seed N` (random), `--keep` for the journals. The same seed gives the same schedule of faults. The
 //! exit status is 1 when a value is over its limit, and the journals are then kept too; it is 2 when the run cannot begin.
 
 #![forbid(unsafe_code)]
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let Some(options) = Options::parse(words) else {
-        eprintln!("usage: chaos [--seconds N] [--seed N] [--keep]");
+        eprintln!("usage: chaos [--seconds N | --minutes N] [--seed N] [--keep]");
         return ExitCode::from(2);
     };
     match phases::run(&options) {

@@ -16,6 +16,10 @@ impl Options {
                 "--seconds" => {
                     options.seconds = words.next()?.parse().ok().filter(|it| (5.0..=86_400.0).contains(it))?
                 }
+                "--minutes" => {
+                    let minutes = words.next()?.parse().ok().filter(|it: &f64| (0.1..=1_440.0).contains(it))?;
+                    options.seconds = 60.0 * minutes;
+                }
                 "--seed" => options.seed = words.next()?.parse().ok()?,
                 "--keep" => options.keep = true,
                 _ => return None,

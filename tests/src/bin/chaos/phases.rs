@@ -11,7 +11,7 @@ use redlatch_tests::history::{self, Story};
 use redlatch_tests::{Server, ServerKind, available, eventually};
 
 use crate::arena::Arena;
-use crate::checker::{self, Evidence, Rules};
+use crate::checker::{self, Evidence, Rules, Violation};
 use crate::crew::{Crew, Program};
 use crate::options::Options;
 use crate::plan::{self, Fault, Phase, Planned};
@@ -111,7 +111,7 @@ fn play(
     let lives = crew.lives();
     let stops = lives.iter().flat_map(|life| life.stops.iter().map(|span| (life.worker, *span))).collect();
     let story = Story::of(&lives, end);
-    let evidence = Evidence {
+    let mut evidence = Evidence {
         story,
         stops,
         outages: std::mem::take(&mut arena.outages),
@@ -119,9 +119,12 @@ fn play(
         served: store.end(),
     };
     let found = checker::check(&evidence, &RULES);
+    evidence.forgiven.clear();
+    let strict = checker::check(&evidence, &RULES);
+    let overlaps = strict.iter().filter(|it| matches!(it, Violation::Overlap(..))).count();
     let missing = if length >= phase.full_round() + CALM { missing(phase, &arena.happened) } else { Vec::new() };
     let happened = std::mem::take(&mut arena.happened);
-    Part { phase, evidence, found, happened, missing, outlived, leftovers, hanging }
+    Part { phase, evidence, found, overlaps, happened, missing, outlived, leftovers, hanging }
 }
 
 /// Does what is planned, when it is planned.

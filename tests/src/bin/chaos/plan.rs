@@ -51,7 +51,7 @@ impl Phase {
     /// A length in which every kind of fault of this phase comes up, whatever the seed.
     pub(crate) fn full_round(self) -> Duration {
         let server: Duration = self.deck().iter().map(|fault| Duration::from_millis(fault.span_ms().1) + GAP.1).sum();
-        let crew = (CREW.len() as u32 + 1) * CREW_GAP.1;
+        let crew = CREW.len() as u32 * CREW_GAP.1 + Duration::from_millis(Fault::StopWorker.span_ms().1);
         server.max(crew)
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Part {
     pub(crate) phase: Phase,
     pub(crate) evidence: Evidence,
     pub(crate) found: Vec<Violation>,
+    /// Overlaps, forgiven or not.
+    pub(crate) overlaps: usize,
     pub(crate) happened: BTreeMap<Fault, usize>,
     pub(crate) missing: Vec<Fault>,
     pub(crate) outlived: Vec<String>,
@@ -29,11 +31,12 @@ impl Part {
         let refused = served.iter().filter(|it| !it.accepted).count();
         println!("{} part on {kind}: {:?}", self.phase.name(), self.happened);
         println!(
-            "  leases {}, waits {}, stale grants {}, failed acquires {}; store: {} requests, {refused} refused",
+            "  leases {}, waits {}, stale grants {}, failed acquires {}, overlaps in all {}; store: {} requests, {refused} refused",
             story.held.len(),
             story.waits.len(),
             story.stale,
             story.failures.len(),
+            self.overlaps,
             served.len(),
         );
         let count = |all: &[(u64, String)]| {

@@ -103,7 +103,7 @@ class Hand:
             self.refused(key, lock)
             return deadline
         deadline = self.hold(key, lock, deadline)
-        reckless = self.dice.random() < 0.25
+        reckless = self.dice.random() < 0.5
         if (reckless or lock.held) and self.store.ask(f"write {key} {fence} {version}") is None:
             self.refused(key, lock)
         return deadline
@@ -111,7 +111,7 @@ class Hand:
     def hold(self, key: int, lock: redlatch.Lock, deadline: int) -> int:
         """Mostly short; now and then longer than the ttl, so that the lease is renewed. Returns the last deadline."""
         kind = self.dice.random()
-        span = (0.0002, 0.008) if kind < 0.9 else (0.02, 0.12) if kind < 0.98 else (1.3, 1.9)
+        span = (0.0002, 0.008) if kind < 0.9 else (0.02, 0.12) if kind < 0.99 else (1.3, 1.9)
         left = self.dice.uniform(*span)
         while left > 0 and lock.held:
             time.sleep(min(left, LOOK))

@@ -147,7 +147,7 @@ impl Hand<'_> {
             return self.refused(key, guard);
         };
         self.hold(key, guard, deadline);
-        let reckless = self.dice.u8(..4) == 0;
+        let reckless = self.dice.bool();
         if (reckless || guard.check().is_ok())
             && self.store.write(key, guard.fence(), version).expect("the store serves").is_none()
         {
@@ -159,7 +159,7 @@ impl Hand<'_> {
     fn hold(&mut self, key: usize, guard: &Guard, deadline: &mut u64) {
         let mut left = Duration::from_micros(match self.dice.u8(..100) {
             0..90 => self.dice.u64(200..8_000),
-            90..98 => self.dice.u64(20_000..120_000),
+            90..99 => self.dice.u64(20_000..120_000),
             _ => self.dice.u64(1_300_000..1_900_000),
         });
         while !left.is_zero() && guard.is_held() {
