@@ -65,7 +65,7 @@ test-py: setup ## Check the Python package alone: PYTHONS="3.11" on one interpre
 .PHONY: bench
 bench: setup ## Run the benchmarks
 	scripts/python.sh bench
-	@status=0; for bench in bench handover python; do \
+	@status=0; for bench in bench handover python c; do \
 		cargo run --release -p redlatch-tests --bin $$bench -- $(ARGS) || status=$$?; \
 	done; exit $$status
 
@@ -86,9 +86,24 @@ lint: ## Check format and lints
 doc: ## Build the documentation; any warning is an error
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(FEATURES)
 
+.PHONY: header
+header: ## Write include/redlatch.h anew from ffi-c/
+	REDLATCH_BLESS=1 cargo test -p redlatch-ffi --test header
+
 .PHONY: deny
 deny: ## Check licences, sources and advisories of the dependencies, when cargo-deny is there
 	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo 'deny: skipped, cargo-deny is not installed'; fi
+
+# Exported for the script, whether they come from make's command line or the environment.
+export PREFIX LIBDIR DESTDIR
+
+.PHONY: install
+install: ## Install libredlatch, its headers, redlatch.pc and CMake files: PREFIX=/usr/local, DESTDIR=
+	@scripts/install.sh install
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` with the same PREFIX put there
+	@scripts/install.sh uninstall
 
 .PHONY: clean
 clean: ## Remove target/, with the venv of servers in it

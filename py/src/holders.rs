@@ -4,9 +4,7 @@
 //! no other object that gets its address later is taken for it.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::intern;
@@ -15,15 +13,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
 use crate::client::Shared;
+use crate::dispatch::names;
 
 /// The attribute that carries the mark.
 const MARK: &str = "_redlatch_holder";
-
-/// How long an error waits to look a name up: a forked child may have inherited the names locked.
-const NAME_LIMIT: Duration = Duration::from_millis(5);
-
-/// What errors call the holders that are there.
-static NAMES: Mutex<Option<HashMap<u64, String>>> = Mutex::new(None);
 
 thread_local! {
     static CURRENT: Cell<u64> = const { Cell::new(0) };
@@ -34,20 +27,32 @@ thread_local! {
 pub(crate) struct Running {
     /// An asyncio event loop runs on this thread: nothing may block it.
     pub(crate) in_event_loop: bool,
-    /// The mark of the greenlet or task; `None` for a plain thread.
-    mark: Option<Py<Mark>>,
+    /// The greenlet or task with its mark; `None` for a plain thread.
+    marked: Option<(Py<PyAny>, Py<Mark>)>,
 }
 
 impl Running {
     /// Has the client told when this greenlet or task ends; a thread's end it notices by itself.
-    pub(crate) fn holds(&self, client: &Arc<Shared>) {
-        if let Some(mark) = &self.mark {
-            let mut clients = mark.get().clients.lock();
-            if !clients.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(client))) {
-                clients.retain(|known| known.strong_count() > 0);
-                clients.push(Arc::downgrade(client));
+    pub(crate) fn holds(&self, py: Python<'_>, client: &Arc<Shared>) -> PyResult<()> {
+        let Some((runner, mark)) = &self.marked else { return Ok(()) };
+        let mut clients = mark.get().clients.lock();
+        let first = clients.is_empty();
+        if !clients.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(client))) {
+            clients.retain(|known| known.strong_count() > 0);
+            clients.push(Arc::downgrade(client));
+        }
+        drop(clients);
+        if !first {
+            return Ok(());
+        }
+        // A plain greenlet tells nobody of its end; its mark goes when it is collected.
+        for watch in [intern!(py, "add_done_callback"), intern!(py, "rawlink")] {
+            if let Some(watch) = runner.bind(py).getattr_opt(watch)? {
+                watch.call1((mark.bind(py).getattr(intern!(py, "ended"))?,))?;
+                break;
             }
         }
+        Ok(())
     }
 }
 
@@ -61,21 +66,22 @@ pub(crate) fn enter(py: Python<'_>) -> PyResult<Running> {
     let modules = modules.bind(py);
     let greenlet = running_greenlet(modules)?;
     let (task, in_event_loop) = running_task(modules)?;
-    let mark = match (greenlet, task) {
+    let marked = match (greenlet, task) {
         (None, None) => None,
-        (Some(greenlet), None) => Some(mark(&greenlet, MARK, "greenlet")?),
-        (None, Some(task)) => Some(mark(&task, MARK, "task")?),
+        (Some(greenlet), None) => Some((mark(&greenlet, MARK, "greenlet")?, greenlet)),
+        (None, Some(task)) => Some((mark(&task, MARK, "task")?, task)),
         (Some(greenlet), Some(task)) => {
-            let number = mark(&greenlet, MARK, "greenlet")?.get().number;
-            Some(mark(&task, &format!("{MARK}_{number}"), "task")?)
+            // On the greenlet, which ends first: a long task may have many.
+            let number = mark(&task, MARK, "task")?.get().number;
+            Some((mark(&greenlet, &format!("{MARK}_{number}"), "greenlet")?, greenlet))
         }
     };
-    let holder = match &mark {
-        Some(mark) => mark.get().number,
-        None => thread(py),
-    };
-    CURRENT.set(holder);
-    Ok(Running { in_event_loop, mark })
+    CURRENT.set(match &marked {
+        Some((mark, _)) => mark.get().number,
+        None => thread(py)?,
+    });
+    let marked = marked.map(|(mark, runner)| (runner.unbind(), mark));
+    Ok(Running { in_event_loop, marked })
 }
 
 /// For the core: the holder that entered last on this thread.
@@ -85,37 +91,28 @@ pub(crate) fn current() -> u64 {
 
 /// For the core: what errors call a holder.
 pub(crate) fn name(holder: u64) -> String {
-    let names = NAMES.try_lock_for(NAME_LIMIT);
-    let name = names.and_then(|names| names.as_ref().and_then(|names| names.get(&holder).cloned()));
+    let name = names().lock().get(&holder).cloned();
     name.unwrap_or_else(|| format!("holder {holder} of this process"))
 }
 
 fn note(holder: u64, name: String) {
-    if let Some(mut names) = NAMES.try_lock_for(NAME_LIMIT) {
-        names.get_or_insert_default().insert(holder, name);
-    }
+    names().lock().insert(holder, name);
 }
 
 fn forget(holder: u64) {
-    if let Some(mut names) = NAMES.try_lock_for(NAME_LIMIT)
-        && let Some(names) = names.as_mut()
-    {
-        names.remove(&holder);
-    }
+    names().lock().remove(&holder);
 }
 
-/// The number of this thread, under its Python name.
-fn thread(py: Python<'_>) -> u64 {
+/// The number of this thread, under its Python name. Fails only when the look at that is interrupted.
+fn thread(py: Python<'_>) -> PyResult<u64> {
     let number = redlatch::thread_holder();
-    let named = NAMED.try_with(|named| named.0.replace(number) == number).unwrap_or(true);
+    let named = NAMED.try_with(|named| named.0.get() == number).unwrap_or(true);
     if !named {
-        let name = || -> PyResult<String> {
-            let thread = py.import("threading")?.call_method0("current_thread")?;
-            thread.getattr("name")?.extract()
-        };
-        note(number, format!("thread {:?}", name().unwrap_or_default()));
+        let thread = py.import("threading")?.call_method0("current_thread")?;
+        note(number, format!("thread {:?}", thread.getattr("name")?.to_string()));
+        let _ = NAMED.try_with(|named| named.0.set(number));
     }
-    number
+    Ok(number)
 }
 
 /// The number under which this thread's name is known.
@@ -178,11 +175,28 @@ struct Mark {
     clients: Mutex<Vec<Weak<Shared>>>,
 }
 
-impl Drop for Mark {
-    fn drop(&mut self) {
-        for client in self.clients.get_mut().iter().filter_map(Weak::upgrade) {
+#[pymethods]
+impl Mark {
+    /// Called when the task or greenlet has ended, which may be long before it is collected.
+    #[pyo3(signature = (ended, /))]
+    fn ended(&self, ended: &Bound<'_, PyAny>) {
+        let _ = ended;
+        self.end();
+    }
+}
+
+impl Mark {
+    fn end(&self) {
+        let clients = std::mem::take(&mut *self.clients.lock());
+        for client in clients.iter().filter_map(Weak::upgrade) {
             client.client().holder_ended(self.number);
         }
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.end();
         forget(self.number);
     }
 }

@@ -44,7 +44,7 @@ impl Lease {
     ) -> PyResult<Lease> {
         let lease = Lease::new(py, shared, name, settings)?;
         holders::enter(py)?;
-        lease.shared.used();
+        lease.shared.used(py)?;
         let options = lease.options_of_grant(py);
         let (adopted, said) = call(py, || lease.handle.adopt(token, options));
         if !adopted.map_err(|error| errors::raise(py, error))? {
@@ -68,7 +68,7 @@ impl Lease {
         if running.in_event_loop && ask.blocks() {
             return Err(errors::would_block_loop(self.handle.name()));
         }
-        self.shared.used();
+        self.shared.used(py)?;
         let request = self.handle.begin(self.options_of_grant(py), ask.wait, ask.cancel.as_ref());
         drive(py, request.map_err(|error| errors::raise(py, error))?)
     }
@@ -193,9 +193,9 @@ impl Lease {
 
     /// Whether anyone has the lock now, by asking the server.
     fn locked(&self, py: Python<'_>) -> PyResult<bool> {
-        let (outcome, said) = call(py, || self.shared.client().inspect(self.handle.name()));
+        let (outcome, said) = call(py, || self.handle.is_locked());
         said?;
-        outcome.map(|found| found.is_some()).map_err(|error| errors::raise(py, error))
+        outcome.map_err(|error| errors::raise(py, error))
     }
 
     fn __repr__(&self) -> String {

@@ -42,6 +42,8 @@ mod _native {
     #[pymodule_export]
     use crate::clock::ManualClock;
     #[pymodule_export]
+    use crate::dispatch::{next_event, report};
+    #[pymodule_export]
     use crate::lease::Lease;
     #[pymodule_export]
     use crate::lock::Lock;

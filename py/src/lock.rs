@@ -12,7 +12,7 @@ use crate::cancel::CancelToken;
 use crate::client::{Settings, Shared, with_callback};
 use crate::dispatch::call;
 use crate::holders;
-use crate::waiting::{Ask, Given, LockAsk, drive};
+use crate::waiting::{Ask, Given, drive};
 use crate::{arguments, errors, waiting};
 
 /// A lock by name, re-entrant like ``threading.RLock``, for all processes that use the same server.
@@ -45,14 +45,17 @@ impl Lock {
             return match py.check_signals() {
                 Ok(()) => Ok(true),
                 Err(interruption) => {
+                    // The handler may have let another greenlet run.
+                    holders::enter(py)?;
                     let _ = call(py, || self.lock.release());
                     Err(interruption)
                 }
             };
         }
-        let client = self.shared.used();
+        let client = self.shared.used(py)?;
         // A grant of its own options where there is a callback: it, and not this object, keeps the callback alive.
-        let request = match self.on_lost.lock().as_ref().map(|on_lost| on_lost.clone_ref(py)) {
+        let on_lost = self.on_lost.lock().as_ref().map(|on_lost| on_lost.clone_ref(py));
+        let request = match on_lost {
             None => self.lock.begin(ask.wait, ask.cancel.as_ref()),
             Some(on_lost) => {
                 let options = with_callback(&self.options, on_lost);
@@ -60,11 +63,9 @@ impl Lock {
                 lock.map_err(|error| errors::raise(py, error))?.begin(ask.wait, ask.cancel.as_ref())
             }
         };
-        let granted = drive(py, LockAsk { lock: &self.lock, request })?;
-        if granted {
-            running.holds(&self.shared);
-        }
-        Ok(granted)
+        // Before the grant: whatever comes of it, the end of this holder is noticed.
+        running.holds(py, &self.shared)?;
+        drive(py, request)
     }
 
     /// The running holder's view of its lease; the outer error says that it has none.

@@ -41,17 +41,11 @@ impl Record {
         }
     }
 
-    /// Hands it to its logger. Fails only when Python code that this runs is interrupted.
-    pub(crate) fn deliver(self, py: Python<'_>) -> PyResult<()> {
-        let logging = py.import("logging")?;
-        let logger = logging.call_method1("getLogger", (&self.logger,))?;
-        if !logger.call_method1("isEnabledFor", (self.level,))?.is_truthy()? {
-            return Ok(());
-        }
+    /// The fields of a `LogRecord`.
+    pub(crate) fn into_arguments(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let fields = PyDict::new(py);
-        fields.set_item("name", &self.logger)?;
+        fields.set_item("name", self.logger)?;
         fields.set_item("levelno", self.level)?;
-        fields.set_item("levelname", logging.call_method1("getLevelName", (self.level,))?)?;
         fields.set_item("msg", self.text)?;
         fields.set_item("pathname", self.file)?;
         fields.set_item("filename", self.file.rsplit('/').next().unwrap_or(self.file))?;
@@ -61,9 +55,7 @@ impl Record {
         if !self.thread.is_empty() {
             fields.set_item("threadName", self.thread)?;
         }
-        let record = logging.call_method1("makeLogRecord", (fields,))?;
-        logger.call_method1("handle", (record,))?;
-        Ok(())
+        Ok(fields.into_any().unbind())
     }
 }
 

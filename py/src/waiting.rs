@@ -80,16 +80,11 @@ pub(crate) trait Request: Send {
     fn give_back(self);
 }
 
-/// An acquire of a lock: the hold stays with the holder, because a guard cannot leave the detached part of its thread.
-pub(crate) struct LockAsk<'a> {
-    pub(crate) lock: &'a redlatch::Lock,
-    pub(crate) request: LockRequest,
-}
-
-impl Request for LockAsk<'_> {
+impl Request for LockRequest {
     fn advance(&mut self, block: Duration) -> Result<Progress<()>> {
-        Ok(match self.request.advance(block)? {
+        Ok(match LockRequest::advance(self, block)? {
             Progress::Granted(guard) => {
+                // A guard could not leave the detached part of its thread; the hold stays with the holder.
                 guard.forget();
                 Progress::Granted(())
             }
@@ -99,8 +94,7 @@ impl Request for LockAsk<'_> {
     }
 
     fn give_back(self) {
-        // Nothing has been done under it: how its release went concerns nobody.
-        let _ = self.lock.release();
+        LockRequest::give_back(self);
     }
 }
 
@@ -207,17 +201,24 @@ pub(crate) fn leave(released: PyResult<()>, body: Option<&Bound<'_, PyAny>>) -> 
         // An interruption, which nobody may swallow.
         return released;
     }
+    match add_note(body, error) {
+        // What the exception does not take is in the log, for a lost lease and a release without an answer.
+        Err(refused) if refused.is_instance_of::<PyException>(py) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn add_note(body: &Bound<'_, PyAny>, error: &PyErr) -> PyResult<()> {
+    let py = body.py();
     let note = format!("redlatch: {}: {}", error.get_type(py).name()?, error.value(py));
     if let Some(add_note) = body.getattr_opt(intern!(py, "add_note"))? {
-        add_note.call1((note,))?;
-    } else {
-        // Before Python 3.11 exceptions have no notes of their own; those who show notes look here.
-        let notes = match body.getattr_opt(intern!(py, "__notes__"))? {
-            Some(notes) => notes.cast_into::<PyList>()?,
-            None => PyList::empty(py),
-        };
-        notes.append(note)?;
-        body.setattr(intern!(py, "__notes__"), notes)?;
+        return add_note.call1((note,)).map(drop);
     }
-    Ok(())
+    // Before Python 3.11 exceptions have no notes of their own; those who show notes look here.
+    let notes = match body.getattr_opt(intern!(py, "__notes__"))? {
+        Some(notes) => notes.cast_into::<PyList>()?,
+        None => PyList::empty(py),
+    };
+    notes.append(note)?;
+    body.setattr(intern!(py, "__notes__"), notes)
 }

@@ -10,6 +10,7 @@
 //! | measure, and say what is over its limit | [`mod@bench`] |
 //! | what worker processes did, and what that says about the locks | [`mod@history`] |
 //! | a Python that has the package | [`Interpreter`] |
+//! | programs in C against libredlatch | [`c`] |
 //! | threads and memory of this process | [`thread_names`], [`thread_count`], [`rss_bytes`] |
 //!
 //! Everything started here ends when its handle is dropped, and is killed by the kernel when the test
@@ -32,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod c;
 pub mod history;
 mod interpreter;
 mod launch;

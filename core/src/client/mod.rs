@@ -19,6 +19,7 @@ use crate::lease::LockSpec;
 use crate::lock::{Acquiring, Lease, LeaseRequest, Lock, Wanted, acquire_grant, patience_until};
 use crate::options::LockOptions;
 use crate::protocol::{Key, Release};
+use crate::signals::Quiet;
 use crate::token::Token;
 use crate::waiting::{CancelToken, Patience};
 
@@ -209,7 +210,12 @@ impl Client {
         let request = Release { key: &key, token: info.token(), tombstone: None, turn: engine.config.turn };
         let began = engine.config.clock.now();
         let by = began.after(engine.config.io_timeout);
-        let answer = engine.transport.release(&request, by).map_err(|fault| {
+        let mut answer = engine.transport.release(&request, by);
+        if matches!(&answer, Err(fault) if fault.is_worth_repeating()) {
+            let _quiet = Quiet::begin();
+            answer = engine.transport.release(&request, by);
+        }
+        let answer = answer.map_err(|fault| {
             let tried = engine.config.clock.now().since(began);
             engine.key_error("release", name, &key, fault, tried)
         })?;
@@ -316,7 +322,11 @@ impl ClientInner {
         let began = clock.now();
         let by = began.after(engine.config.io_timeout);
         let mut outcome = engine.transport.inspect(key, by);
-        while matches!(&outcome, Err(fault) if fault.is_worth_repeating()) && clock.now() < by {
+        while let Err(fault) = &outcome
+            && fault.is_worth_repeating()
+            && clock.now() < by
+        {
+            let _quiet = fault.interrupted.then(Quiet::begin);
             outcome = engine.transport.inspect(key, by);
         }
         match outcome {

@@ -10,6 +10,7 @@ use crate::events::{Count, Waiting};
 use crate::lease::{Grant, LockSpec};
 use crate::protocol::{Acquire, Ask, NO_INBOX, Release, tombstone_life};
 use crate::renewal::Job;
+use crate::signals::Quiet;
 use crate::token::Token;
 use crate::waiting::{CancelToken, Patience, Sleeper, Step, Timing, Verdict, Waiter, Wake};
 
@@ -67,6 +68,8 @@ pub(crate) struct Acquiring {
     request: Request,
     /// Until when the step that is under way sleeps.
     asleep_until: Option<Moment>,
+    /// A signal interrupted the last request: the next one is left in peace.
+    interrupted: bool,
     waiting: Option<Waiting>,
     over: bool,
 }
@@ -88,6 +91,7 @@ impl Acquiring {
             started: engine.config.clock.now(),
             request: Request::new(engine, spec, patience),
             asleep_until: None,
+            interrupted: false,
             waiting: None,
             over: false,
         }
@@ -133,7 +137,7 @@ impl Acquiring {
             if let Some(until) = self.asleep_until {
                 self.sleep(until, block)?;
             }
-            let Acquiring { engine, spec, wanted, cancel, request, .. } = &mut *self;
+            let Acquiring { engine, spec, wanted, cancel, request, interrupted, .. } = &mut *self;
             let clock = &engine.config.clock;
             if engine.is_closed() {
                 request.waiter.closed();
@@ -155,10 +159,12 @@ impl Acquiring {
                         replication: engine.config.replication,
                     };
                     request.last_sent = Some(clock.now());
+                    let quiet = interrupted.then(Quiet::begin);
                     let outcome = engine.transport.acquire(&acquire, by);
-                    let interrupted = matches!(&outcome, Err(fault) if fault.interrupted);
+                    drop(quiet);
+                    *interrupted = matches!(&outcome, Err(fault) if fault.interrupted);
                     request.waiter.answered(outcome, inbox != NO_INBOX, clock.now());
-                    if interrupted && block.is_some() {
+                    if *interrupted && block.is_some() {
                         return None;
                     }
                 }

@@ -126,49 +126,69 @@ impl Lease {
     /// # Errors
     /// As [`renew`](Lease::renew), and, where a clean token has to be fetched first, as
     /// [`Lock::try_acquire`](crate::Lock::try_acquire); the lease is then released, as when it is dropped.
-    pub fn into_token(mut self) -> Result<Token> {
-        self.renew()?;
-        if self.grant.acquire_unanswered {
-            self.take_clean_token()?;
-        }
-        if self.grant.state.release().is_err() {
-            self.engine.check(&self.grant)?;
-        }
-        self.over.store(true, Ordering::Release);
-        self.engine.keeper.forget(&self.grant);
-        Ok(self.grant.token.clone())
+    pub fn into_token(self) -> Result<Token> {
+        self.into_token_shared()
     }
 
-    /// Swaps the token for a new one and buries the old one: a late copy of its acquire could be granted after the next
+    /// As [`into_token`](Lease::into_token), for bindings whose callers share the lease between threads.
+    ///
+    /// # Errors
+    /// As [`into_token`](Lease::into_token); [`NotHeld`](Error::NotHeld) when it was released or handed over before.
+    #[allow(clippy::wrong_self_convention, reason = "it is over for this value all the same")]
+    pub fn into_token_shared(&self) -> Result<Token> {
+        if self.over.swap(true, Ordering::AcqRel) {
+            return Err(self.engine.not_held(self.name(), "it was released before"));
+        }
+        let handed_over = self.hand_over();
+        if handed_over.is_err() {
+            self.let_go();
+        }
+        handed_over
+    }
+
+    fn hand_over(&self) -> Result<Token> {
+        self.renew()?;
+        let grant = if self.grant.acquire_unanswered { self.clean_grant()? } else { self.grant.clone() };
+        if grant.state.release().is_err() {
+            self.engine.check(&grant)?;
+        }
+        self.engine.keeper.forget(&grant);
+        Ok(grant.token.clone())
+    }
+
+    /// The lease under a new token, with the old one buried: a late copy of its acquire could be granted after the next
     /// owner has released.
-    fn take_clean_token(&mut self) -> Result<()> {
-        let (engine, old) = (&self.engine, self.grant.clone());
+    fn clean_grant(&self) -> Result<Arc<Grant>> {
+        let (engine, old) = (&self.engine, &self.grant);
         let wanted = Wanted::HandedOver(old.token.clone());
         let Some(new) = acquire_grant(engine, &old.spec, Patience::Try, wanted, None)? else {
-            engine.keeper.lose(&old, LostReason::Taken);
+            engine.keeper.lose(old, LostReason::Taken);
             return Err(old.lost_info(LostReason::Taken).into());
         };
         let _ = old.state.release();
-        engine.keeper.forget(&old);
+        engine.keeper.forget(old);
         let now = engine.config.clock.now();
         let until = now.after(old.ttl()).after(old.ttl());
         engine.janitor.release(Job::new(&old.spec, &old.token, true, now, until));
-        self.grant = new;
-        Ok(())
+        Ok(new)
+    }
+
+    /// Releases it where nobody is told how that went.
+    fn let_go(&self) {
+        match release(&self.engine, &self.grant) {
+            // Both are logged where they are found.
+            Ok(_) | Err(Error::Lost(_) | Error::NotHeld { .. }) => {}
+            Err(error) => {
+                tracing::warn!(lock = self.name(), %error, "a lease could not be released when it was dropped")
+            }
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if *self.over.get_mut() {
-            return;
-        }
-        match release(&self.engine, &self.grant) {
-            // Both are logged where they are found.
-            Ok(_) | Err(Error::Lost(_)) => {}
-            Err(error) => {
-                tracing::warn!(lock = self.name(), %error, "a lease could not be released when it was dropped")
-            }
+        if !*self.over.get_mut() {
+            self.let_go();
         }
     }
 }

@@ -157,6 +157,14 @@ impl LeaseHandle {
         self.lease().map_or(Duration::ZERO, |lease| lease.remaining())
     }
 
+    /// Whether anyone has the lock now, as [`Lock::is_locked`](crate::Lock::is_locked).
+    ///
+    /// # Errors
+    /// As [`Client::inspect`].
+    pub fn is_locked(&self) -> Result<bool> {
+        Ok(self.client.inspect(&self.name)?.is_some())
+    }
+
     /// Releases its lease, as [`Lease::release`]; on any thread.
     ///
     /// # Errors
@@ -168,17 +176,10 @@ impl LeaseHandle {
     /// Hands its lease over, as [`Lease::into_token`].
     ///
     /// # Errors
-    /// As [`Lease::into_token`]; [`NotHeld`](Error::NotHeld) when it has none; [`InUse`](Error::InUse) while another thread
-    /// uses it at this moment.
+    /// As [`Lease::into_token`]; [`NotHeld`](Error::NotHeld) when it has none.
+    #[allow(clippy::wrong_self_convention, reason = "it ends what this object has")]
     pub fn into_token(&self) -> Result<Token> {
-        match Arc::try_unwrap(self.take()?) {
-            Ok(lease) => lease.into_token(),
-            Err(lease) => {
-                *self.slot.lock() = Slot::Held(lease);
-                let detail = "another thread renews or looks at it at this moment".to_owned();
-                Err(Error::InUse { action: "hand over", name: self.name.to_string(), detail })
-            }
-        }
+        self.take()?.into_token_shared()
     }
 }
 

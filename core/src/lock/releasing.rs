@@ -10,6 +10,7 @@ use crate::fork;
 use crate::lease::{Grant, View};
 use crate::protocol::{Release, tombstone_life};
 use crate::renewal::Job;
+use crate::signals::Quiet;
 use crate::waiting::Wake;
 
 /// How a release went. A lost lease is [`Error::Lost`](crate::Error::Lost) instead.
@@ -100,6 +101,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
     // A try that got no answer may have done it, if it left while the lease was surely ours.
     let mut may_be_done = false;
     let mut closing = false;
+    let mut quiet = None;
     loop {
         let live = clock.now() < grant.trusted_until();
         let fault = match engine.transport.release(&request, by) {
@@ -110,6 +112,9 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
             Err(fault) => fault,
         };
         may_be_done |= fault.unanswered && live;
+        if fault.interrupted {
+            quiet.get_or_insert_with(Quiet::begin);
+        }
         if !fault.is_retryable() {
             return Outcome::Refused(fault);
         }

@@ -7,6 +7,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::fork;
 use crate::lease::{Ended, Grant};
 use crate::protocol::Renew;
+use crate::signals::Quiet;
 
 /// Resets a lease to its full ttl, on the caller's thread, within `io_timeout`.
 pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
@@ -20,7 +21,11 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
     let mut outcome = engine.transport.renew(&request, by);
     // Each retry empties a slot, so that they end, however many connections have ended while idle; a signal's end with
     // the time.
-    while matches!(&outcome, Err(fault) if fault.is_worth_repeating()) && clock.now() < by {
+    while let Err(fault) = &outcome
+        && fault.is_worth_repeating()
+        && clock.now() < by
+    {
+        let _quiet = fault.interrupted.then(Quiet::begin);
         outcome = engine.transport.renew(&request, by);
     }
     let ended = match outcome {

@@ -87,6 +87,14 @@ impl LockRequest {
     }
 }
 
+impl LockRequest {
+    /// Releases what was granted, for a caller who is called off at the last moment and whose guard is
+    /// [forgotten](Guard::forget). Of the holder that began, whoever runs now.
+    pub fn give_back(self) {
+        self.entry.leave();
+    }
+}
+
 impl LeaseRequest {
     pub(crate) fn new(acquiring: Acquiring, engine: &Arc<Engine>) -> LeaseRequest {
         LeaseRequest { acquiring, engine: engine.clone() }

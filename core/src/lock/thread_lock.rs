@@ -192,6 +192,13 @@ impl Entry {
         nested(&self.engine, &self.key, self.holder)
     }
 
+    /// One hold less, if there is one. How its release went concerns nobody: nothing has been done under it.
+    pub(super) fn leave(&self) {
+        if let Some(hold) = self.engine.holds.get(&self.key, self.holder) {
+            let _ = leave(&self.engine, &hold);
+        }
+    }
+
     pub(super) fn enter(&self, grant: Arc<Grant>) -> Guard {
         enter(&self.engine, &self.key, self.holder, grant)
     }

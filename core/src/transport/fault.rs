@@ -1,5 +1,7 @@
 //! Why an attempt failed, in the terms that decide what happens next.
 
+use std::sync::Arc;
+
 use redis::{ConnectionAddr, ErrorKind, RedisError, ServerError};
 
 use crate::error::Source;
@@ -91,7 +93,8 @@ impl Fault {
             },
         };
         let detail = if error.is_timeout() { "no answer while connecting".to_owned() } else { words(&error) };
-        Fault { source: Some(Box::new(error)), ..Fault::of(kind, detail) }
+        let interrupted = is_interruption(&error);
+        Fault { interrupted, source: Some(Box::new(error)), ..Fault::of(kind, detail) }
     }
 
     /// A connection that was made and came to nothing before it could be used.
@@ -150,8 +153,12 @@ impl Fault {
 /// Whether a signal's handler ran while the socket was read. Reads that have a time limit are not restarted then, whatever
 /// the handler asks for (signal(7)).
 fn is_interruption(error: &RedisError) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
-    source.is_some_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
+    let source = std::error::Error::source(error);
+    // What `redis` gives as the source is the box that it keeps the error in.
+    let boxed = source.and_then(|source| source.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>());
+    let error = boxed.map(|boxed| &**boxed as &(dyn std::error::Error + 'static)).or(source);
+    let error = error.and_then(|error| error.downcast_ref::<std::io::Error>());
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
 }
 
 /// The error in words for people.
@@ -228,6 +235,14 @@ mod tests {
         assert_eq!(kind_of("ERR", text), FaultKind::Refusing);
         let text = "force unblock from blocking operation, instance state changed (master -> replica?)";
         assert_eq!(kind_of("UNBLOCKED", text), FaultKind::Refusing);
+    }
+
+    #[test]
+    fn an_interrupted_read_is_told_from_other_failures() {
+        let error = |kind: std::io::ErrorKind| RedisError::from(std::io::Error::from(kind));
+        assert!(Fault::broken(error(std::io::ErrorKind::Interrupted), false).interrupted);
+        assert!(Fault::connecting(error(std::io::ErrorKind::Interrupted)).interrupted);
+        assert!(!Fault::broken(error(std::io::ErrorKind::UnexpectedEof), false).interrupted);
     }
 
     #[test]

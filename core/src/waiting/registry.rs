@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock::{Background, Clock, Moment, Monitor};
+use crate::holds::current_thread;
 use crate::token::Token;
 
 use super::cancel::CancelToken;
@@ -42,6 +43,8 @@ pub(crate) struct BedState {
     closed: bool,
     /// Its waiter has given up its place and returns.
     left: bool,
+    /// The thread that waits, or drives the wait.
+    thread: u64,
 }
 
 /// Everyone who waits through one client.
@@ -73,7 +76,10 @@ impl WaiterRegistry {
         let awake = self.clock.background();
         let bed = Arc::new(Monitor::new(&self.clock, true, BedState::default()));
         let mut state = self.state.lock();
-        bed.lock().closed = state.closed;
+        {
+            let mut bed = bed.lock();
+            (bed.closed, bed.thread) = (state.closed, current_thread());
+        }
         state.beds.insert(token.clone(), bed.clone());
         let line = state.lines.entry(key.into()).or_default();
         line.push_back(token.clone());
@@ -147,9 +153,11 @@ impl WaiterRegistry {
 
     /// Waits until everyone has left, until `by` at the latest.
     pub(crate) fn await_leaving(&self, beds: &[Arc<Bed>], by: Moment) {
+        // Those on this thread leave when it goes on.
+        let me = current_thread();
         for bed in beds {
             let mut state = bed.lock();
-            while !state.left && self.clock.now() < by {
+            while state.thread != me && !state.left && self.clock.now() < by {
                 state = state.wait_until(by);
             }
         }

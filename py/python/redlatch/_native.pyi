@@ -28,6 +28,12 @@ def after_fork() -> None:
 def at_exit() -> None:
     """For ``atexit``: runs the callbacks and log records that are queued, for 2 s at most, and ends their thread."""
 
+def next_event(pid: int) -> tuple[str, Any] | None:
+    """For the dispatcher's thread of the process ``pid``: waits for an event; ``None`` when the thread shall end."""
+
+def report(error: BaseException, place: object) -> None:
+    """Passes what nobody catches to ``sys.unraisablehook``."""
+
 @final
 class CancelToken:
     """Calls off waits from another thread; pass it to ``acquire(cancel=…)``.

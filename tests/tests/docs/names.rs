@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
@@ -12,6 +12,8 @@ const PAGES: [&str; 7] = [
     "docs/guarantees.md",
     "docs/operations.md",
     "docs/python.md",
+    "docs/c.md",
+    "docs/ffi.md",
 ];
 
 fn root() -> &'static Path {

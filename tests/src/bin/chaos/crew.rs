@@ -1,9 +1,10 @@
 //! The workers, in every language that is there.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use redlatch_tests::c::{self, Recipe};
 use redlatch_tests::history::{Life, Worker};
 use redlatch_tests::{Interpreter, Process};
 
@@ -21,8 +22,8 @@ pub(crate) enum Program {
     Rust,
     /// `worker.py`.
     Python(Interpreter),
-    /// One compiled from `tests/cpp/chaos_worker.cpp`.
-    Cpp(PathBuf),
+    /// `tests/cpp/chaos_worker.cpp`.
+    Cpp(c::Program),
 }
 
 impl Program {
@@ -35,9 +36,10 @@ impl Program {
                 Err(reason) => missing = vec![format!("no worker in Python: {reason}")],
             }
         }
-        match cpp_worker() {
-            Some(path) => programs.push(Program::Cpp(path)),
-            None => missing.push(format!("no worker in C++: neither {CPP_VARIABLE} nor {CPP_PATH}")),
+        if c::has_tool(COMPILER) {
+            programs.push(Program::Cpp(c::Program::new(&Recipe::cpp17(&["cpp/chaos_worker.cpp"]))));
+        } else {
+            missing.push(format!("no worker in C++: {COMPILER} is not installed"));
         }
         (programs, missing)
     }
@@ -59,25 +61,13 @@ impl Program {
             Program::Python(python) => {
                 Process::start(python.program(), python.arguments("work").into_iter().chain(orders.words()))
             }
-            Program::Cpp(program) => Process::start(program, orders.words()),
+            Program::Cpp(program) => Process::start(program.path(), orders.words()),
         }
     }
 }
 
-/// Names the program of the C++ workers.
-const CPP_VARIABLE: &str = "REDLATCH_CPP_WORKER";
-/// Where it is otherwise, in the workspace.
-const CPP_PATH: &str = "target/cpp/chaos_worker";
-
-fn cpp_worker() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os(CPP_VARIABLE).filter(|path| !path.is_empty()) {
-        let path = PathBuf::from(path);
-        assert!(path.is_file(), "{CPP_VARIABLE} names {}, which is no file", path.display());
-        return Some(path);
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.join(CPP_PATH);
-    path.is_file().then_some(path)
-}
+/// That of the recipe for C++.
+const COMPILER: &str = "g++";
 
 /// All workers of a phase.
 pub(crate) struct Crew<'a> {
