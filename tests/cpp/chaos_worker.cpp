@@ -94,7 +94,7 @@ private:
     void turn() {
         sleep(microseconds(below(20'000)));
         const std::size_t count = locks_.size();
-        const std::size_t key = below(below(2) == 0 ? (count + 4) / 5 : count);
+        const std::size_t key = below(below(5) == 0 ? (count + 4) / 5 : count);
         redlatch::mutex& lock = *locks_[key];
         note("waits", now(), key);
         try {
@@ -150,8 +150,8 @@ private:
     // Mostly short; now and then longer than the ttl, so that the lease is renewed.
     void hold(std::size_t key, const redlatch::mutex& lock, std::int64_t& deadline) {
         const std::uint64_t kind = below(100);
-        microseconds left(kind < 90   ? 200 + below(7'800)
-                          : kind < 99 ? 20'000 + below(100'000)
+        microseconds left(kind < 85   ? 200 + below(7'800)
+                          : kind < 98 ? 20'000 + below(100'000)
                                       : 1'300'000 + below(600'000));
         while (left > microseconds(0) && lock.is_held()) {
             sleep(std::min<microseconds>(left, look));

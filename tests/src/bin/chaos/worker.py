@@ -60,7 +60,7 @@ class Hand:
     def turn(self) -> None:
         time.sleep(self.dice.uniform(0, 0.02))
         count = len(self.locks)
-        key = self.dice.randrange(-(-count // 5) if self.dice.random() < 0.5 else count)
+        key = self.dice.randrange(-(-count // 5) if self.dice.random() < 0.2 else count)
         lock = self.locks[key]
         self.note("waits", now(), key)
         try:
@@ -111,7 +111,7 @@ class Hand:
     def hold(self, key: int, lock: redlatch.Lock, deadline: int) -> int:
         """Mostly short; now and then longer than the ttl, so that the lease is renewed. Returns the last deadline."""
         kind = self.dice.random()
-        span = (0.0002, 0.008) if kind < 0.9 else (0.02, 0.12) if kind < 0.99 else (1.3, 1.9)
+        span = (0.0002, 0.008) if kind < 0.85 else (0.02, 0.12) if kind < 0.98 else (1.3, 1.9)
         left = self.dice.uniform(*span)
         while left > 0 and lock.held:
             time.sleep(min(left, LOOK))

@@ -100,8 +100,8 @@ struct Hand<'a> {
 impl Hand<'_> {
     fn turn(&mut self) {
         thread::sleep(Duration::from_millis(self.dice.u64(..20)));
-        // A fifth of the locks is asked for as often as all others together.
-        let crowded = self.dice.bool();
+        // A fifth of the locks is asked for twice as often as the others.
+        let crowded = self.dice.u8(..5) == 0;
         let key = self.dice.usize(..if crowded { self.locks.len().div_ceil(5) } else { self.locks.len() });
         self.note(key, Event::Waits { at: now() });
         match self.locks[key].try_acquire_for(self.wait) {
@@ -158,8 +158,8 @@ impl Hand<'_> {
     /// Mostly short; now and then longer than the ttl, so that the lease is renewed.
     fn hold(&mut self, key: usize, guard: &Guard, deadline: &mut u64) {
         let mut left = Duration::from_micros(match self.dice.u8(..100) {
-            0..90 => self.dice.u64(200..8_000),
-            90..99 => self.dice.u64(20_000..120_000),
+            0..85 => self.dice.u64(200..8_000),
+            85..98 => self.dice.u64(20_000..120_000),
             _ => self.dice.u64(1_300_000..1_900_000),
         });
         while !left.is_zero() && guard.is_held() {
