@@ -93,8 +93,7 @@ private:
 
     void turn() {
         sleep(microseconds(below(20'000)));
-        const std::size_t count = locks_.size();
-        const std::size_t key = below(below(5) == 0 ? (count + 4) / 5 : count);
+        const std::size_t key = choose();
         redlatch::mutex& lock = *locks_[key];
         note("waits", now(), key);
         try {
@@ -106,6 +105,15 @@ private:
         }
         keep(key, lock);
     }
+
+    // The first fifth of the locks is crowded, the last one quiet.
+    std::size_t choose() {
+        const std::uint64_t kind = below(100);
+        if (kind < 4) return locks_.size() - 1 - below(fifth());
+        return below(kind < 24 ? fifth() : locks_.size() - fifth());
+    }
+
+    std::size_t fifth() const { return (locks_.size() + 4) / 5; }
 
     // Every time that is written down is read before the lock is asked, so that the answer holds for it.
     void keep(std::size_t key, redlatch::mutex& lock) {
@@ -150,7 +158,9 @@ private:
     // Mostly short; now and then longer than the ttl, so that the lease is renewed.
     void hold(std::size_t key, const redlatch::mutex& lock, std::int64_t& deadline) {
         const std::uint64_t kind = below(100);
-        microseconds left(kind < 85   ? 200 + below(7'800)
+        const bool quiet = key >= locks_.size() - fifth();
+        microseconds left(quiet       ? 300'000 + below(600'000)
+                          : kind < 85   ? 200 + below(7'800)
                           : kind < 98 ? 20'000 + below(100'000)
                                       : 1'300'000 + below(600'000));
         while (left > microseconds(0) && lock.is_held()) {

@@ -116,7 +116,9 @@ impl Arena {
         let missed = matches!(fault, Fault::CutReply | Fault::SwallowReply) && met == self.met;
         self.met = met;
         if let Some(from) = self.open.remove(&fault).filter(|_| !missed) {
-            self.outages.push((from, now() + nanos(RECOVERY)));
+            if fault.is_outage() {
+                self.outages.push((from, now() + nanos(RECOVERY)));
+            }
             self.count(fault);
         }
         self.note(format_args!("{fault:?} ends"));

@@ -119,12 +119,13 @@ fn play(
         served: store.end(),
     };
     let found = checker::check(&evidence, &RULES);
+    let watched = checker::watched(&evidence, &RULES);
     evidence.forgiven.clear();
     let strict = checker::check(&evidence, &RULES);
     let overlaps = strict.iter().filter(|it| matches!(it, Violation::Overlap(..))).count();
     let missing = if length >= phase.full_round() + CALM { missing(phase, &arena.happened) } else { Vec::new() };
     let happened = std::mem::take(&mut arena.happened);
-    Part { phase, evidence, found, overlaps, happened, missing, outlived, leftovers, hanging }
+    Part { phase, evidence, found, overlaps, watched, happened, missing, outlived, leftovers, hanging }
 }
 
 /// Does what is planned, when it is planned.

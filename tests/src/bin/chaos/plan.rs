@@ -98,6 +98,12 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Whether requests or messages may be late or lost for longer than one of them takes to be repeated. A fault that is
+    /// none costs a waiter no more than a moment.
+    pub(crate) fn is_outage(self) -> bool {
+        !matches!(self, Fault::CutReply | Fault::SwallowReply | Fault::Reset | Fault::KillPubSub | Fault::FlushScripts)
+    }
+
     /// Shortest and longest time that it lasts, in ms; of a step of the clock: how far it goes.
     fn span_ms(self) -> (u64, u64) {
         match self {
@@ -130,6 +136,8 @@ pub(crate) struct Planned {
 const GAP: (Duration, Duration) = (Duration::from_millis(700), Duration::from_millis(1_300));
 /// Time between two faults of workers, which come beside the others.
 const CREW_GAP: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(1_100));
+/// After each of them has come once: time in which nobody but workers fails, so that what is left undone is seen.
+const QUIET: Duration = Duration::from_secs(5);
 const CREW: [Fault; 4] = [Fault::KillWorker, Fault::KillWorker, Fault::KillWorker, Fault::StopWorker];
 
 /// The schedule of a phase of `length` with `workers` workers, in order of time.
@@ -151,6 +159,7 @@ pub(crate) fn draw(phase: Phase, length: Duration, workers: usize, seed: u64) ->
             planned.push(Planned { at, span, fault, worker: 0, dice: dice.u64(..) });
             at += span + between(&mut dice, GAP);
         }
+        at += QUIET;
     }
     let mut at = between(&mut dice, CREW_GAP);
     let mut stopped_until = vec![Duration::ZERO; workers];

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use redlatch_tests::ServerKind;
+use redlatch_tests::history::Nanos;
 
 use crate::checker::{Evidence, Violation};
 use crate::plan::{Fault, Phase};
@@ -17,6 +18,8 @@ pub(crate) struct Part {
     pub(crate) found: Vec<Violation>,
     /// Overlaps, forgiven or not.
     pub(crate) overlaps: usize,
+    /// The longest span in which a waiter saw its lock free, and all such spans together.
+    pub(crate) watched: (Nanos, Nanos),
     pub(crate) happened: BTreeMap<Fault, usize>,
     pub(crate) missing: Vec<Fault>,
     pub(crate) outlived: Vec<String>,
@@ -45,6 +48,12 @@ impl Part {
             counts
         };
         println!("  releases {:?}, losses {:?}", count(&story.releases), count(&story.losses));
+        let (longest, sum) = self.watched;
+        println!(
+            "  waiters beside a free lock: {:.3} s at most, {:.1} s in all",
+            longest as f64 / 1e9,
+            sum as f64 / 1e9
+        );
         for kind in Violation::KINDS {
             self.found.iter().filter(|it| it.kind() == kind).take(SHOWN).for_each(|it| println!("  {it:?}"));
         }

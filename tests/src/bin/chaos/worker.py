@@ -46,6 +46,7 @@ class Hand:
         self.store = Store(store)
         self.dice = random.Random(seed)
         self.locks = locks
+        self.fifth = -(-len(locks) // 5)
         self.wait = wait
 
     def note(self, verb: str, at: int, key: int, rest: str = "-") -> None:
@@ -59,8 +60,7 @@ class Hand:
 
     def turn(self) -> None:
         time.sleep(self.dice.uniform(0, 0.02))
-        count = len(self.locks)
-        key = self.dice.randrange(-(-count // 5) if self.dice.random() < 0.2 else count)
+        key = self.choose()
         lock = self.locks[key]
         self.note("waits", now(), key)
         try:
@@ -73,6 +73,14 @@ class Hand:
             self.keep(key, lock)
         else:
             self.note("busy", now(), key)
+
+    def choose(self) -> int:
+        """The first fifth of the locks is crowded, the last one quiet."""
+        count = len(self.locks)
+        kind = self.dice.random()
+        if kind < 0.04:
+            return self.dice.randrange(count - self.fifth, count)
+        return self.dice.randrange(self.fifth if kind < 0.24 else count - self.fifth)
 
     def keep(self, key: int, lock: redlatch.Lock) -> None:
         """Every time that is written down is read before the lock is asked, so that the answer holds for it."""
@@ -112,6 +120,8 @@ class Hand:
         """Mostly short; now and then longer than the ttl, so that the lease is renewed. Returns the last deadline."""
         kind = self.dice.random()
         span = (0.0002, 0.008) if kind < 0.85 else (0.02, 0.12) if kind < 0.98 else (1.3, 1.9)
+        if key >= len(self.locks) - self.fifth:
+            span = (0.3, 0.9)
         left = self.dice.uniform(*span)
         while left > 0 and lock.held:
             time.sleep(min(left, LOOK))

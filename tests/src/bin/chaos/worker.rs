@@ -100,9 +100,7 @@ struct Hand<'a> {
 impl Hand<'_> {
     fn turn(&mut self) {
         thread::sleep(Duration::from_millis(self.dice.u64(..20)));
-        // A fifth of the locks is asked for twice as often as the others.
-        let crowded = self.dice.u8(..5) == 0;
-        let key = self.dice.usize(..if crowded { self.locks.len().div_ceil(5) } else { self.locks.len() });
+        let key = self.choose();
         self.note(key, Event::Waits { at: now() });
         match self.locks[key].try_acquire_for(self.wait) {
             Ok(Some(guard)) => self.keep(key, guard),
@@ -111,6 +109,17 @@ impl Hand<'_> {
                 let kind = if matches!(error, Error::Unavailable { .. }) { "unavailable" } else { "other" };
                 self.note(key, Event::Failed { at: now(), error: format!("{kind} {error}") });
             }
+        }
+    }
+
+    /// The first fifth of the locks is crowded. Those of the last fifth are quiet: seldom asked for and held for long, so that
+    /// nobody comes along who would wake a waiter that sleeps on.
+    fn choose(&mut self) -> usize {
+        let fifth = self.locks.len().div_ceil(5);
+        match self.dice.u8(..100) {
+            0..4 => self.locks.len() - 1 - self.dice.usize(..fifth),
+            4..24 => self.dice.usize(..fifth),
+            _ => self.dice.usize(..self.locks.len() - fifth),
         }
     }
 
@@ -157,7 +166,9 @@ impl Hand<'_> {
 
     /// Mostly short; now and then longer than the ttl, so that the lease is renewed.
     fn hold(&mut self, key: usize, guard: &Guard, deadline: &mut u64) {
+        let quiet = key >= self.locks.len() - self.locks.len().div_ceil(5);
         let mut left = Duration::from_micros(match self.dice.u8(..100) {
+            _ if quiet => self.dice.u64(300_000..900_000),
             0..85 => self.dice.u64(200..8_000),
             85..98 => self.dice.u64(20_000..120_000),
             _ => self.dice.u64(1_300_000..1_900_000),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use redlatch_tests::history::{Held, Nanos, Story, Wait};
 
+pub(crate) use sleepers::watched;
 pub(crate) use writes::{Served, Verb};
 
 /// From one instant until another.
