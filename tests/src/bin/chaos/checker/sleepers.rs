@@ -1,6 +1,7 @@
 //! No waiter sleeps on while its lock is free.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use redlatch_tests::history::{Ending, Nanos, Wait};
 
@@ -38,11 +39,20 @@ fn free_in_waits<'a>(evidence: &'a Evidence, rules: &Rules) -> Vec<Free<'a>> {
         let spans = merged(spans);
         for wait in &waits {
             let others = waits.iter().filter(|it| it.from < wait.until && wait.from < it.until).count() as u32;
-            let cap = nanos(rules.poll * others + rules.slack);
+            let turn = if after_a_silent_death(wait, &waits, &evidence.outages) { rules.turn } else { Duration::ZERO };
+            let cap = nanos(turn + rules.poll * others + rules.slack);
             all.extend(longest_gap(&spans, wait).map(|free| Free { wait, free, cap }));
         }
     }
     all
+}
+
+/// Whether one that waited for the same lock was killed while it may have had no inbox, as around an outage: a release
+/// cannot tell that it is dead, and gives it a turn.
+fn after_a_silent_death(wait: &Wait, waits: &[&Wait], outages: &[Span]) -> bool {
+    let met_an_outage = |it: &Wait| outages.iter().any(|(from, until)| it.from <= *until && *from <= it.until);
+    let dead = waits.iter().filter(|it| it.ending == Ending::Killed && it.until < wait.until);
+    dead.into_iter().any(|it| met_an_outage(it))
 }
 
 /// When which lock may not have been free.

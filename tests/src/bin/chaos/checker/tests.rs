@@ -228,6 +228,15 @@ fn a_wait_is_no_sleep_where_a_lease_an_outage_or_a_dead_process_explains_it() {
     let mut outage = sleeps();
     outage.outages.push((900 * MS, 1_100 * MS));
     assert!(judge(outage).is_empty());
+    // One that died around an outage may get a turn, once.
+    for (length, expected) in [(2_480, vec![]), (2_481, vec!["slept"])] {
+        let mut silent = Evidence { outages: vec![(50 * MS, 60 * MS)], ..Evidence::default() };
+        silent.story.waits.push(wait(10, 90, Ending::Killed));
+        // The lapse of what the dead one may have had comes first.
+        silent.story.waits.push(wait(1_090, 1_090 + length - 240, Ending::Granted));
+        assert_eq!(judge(silent), expected);
+    }
+
     // Only where the stopped one waits for the same lock.
     for (key, expected) in [(0, vec![]), (1, vec!["slept"])] {
         let mut stop = sleeps();
