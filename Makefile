@@ -42,8 +42,9 @@ test: setup ## Run every check that a change must pass
 	cargo clippy --workspace --all-targets $(FEATURES) -- -D warnings
 	$(step) 'documentation'
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(FEATURES)
-	$(step) 'Python: wheel, for the chaos run among the tests'
+	$(step) 'Python: wheel and types'
 	scripts/python.sh install
+	scripts/python.sh types
 	$(step) 'unit, integration and documentation tests'
 	cargo test --workspace $(FEATURES) -- --test-threads=$(TEST_THREADS)
 	$(step) 'time arithmetic without debug assertions'
@@ -52,8 +53,7 @@ test: setup ## Run every check that a change must pass
 	RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=target/shuttle cargo test -p redlatch --lib interleavings
 	$(step) 'demo'
 	cargo run --release -q -p redlatch-tests --bin demo -- --quick
-	$(step) 'Python: types, tests on each interpreter'
-	scripts/python.sh types
+	$(step) 'Python: tests on each interpreter'
 	TEST_THREADS=$(TEST_THREADS) scripts/python.sh test
 	@printf '\nmake test: every step passed\n'
 

@@ -7,8 +7,8 @@
 #   scripts/python.sh install        makes the wheels, and installs one where benchmark and chaos run look for it
 #   scripts/python.sh types          checks the types of the package and its tests, and the stub against the extension
 #
-# Every CPython from 3.10 on that is found takes part: python3.X on PATH, and those of pyenv, also where its shims do not
-# lead to them. PYTHONS="3.11 3.13t" leaves out all others; a t stands for a free-threaded build.
+# Every CPython from 3.10 on that is found takes part: python3.X on PATH, and those of pyenv, also where its shims do
+# not lead to them. PYTHONS="3.11 3.13t" leaves out all others; a t stands for a free-threaded build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -53,7 +53,8 @@ interpreters() {
 pip_install() {
     local env=$1
     shift
-    "$env/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: "$@" >>"$log" 2>&1
+    "$env/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: "$@" \
+        >>"$log" 2>&1
 }
 
 # ensure_env NAME PYTHON REQUIREMENT...: a fresh environment whenever the interpreter or a pin has changed.
@@ -83,7 +84,10 @@ main_of() { { grep -E '^3\.11( |$)' <<<"$1" || head -n 1 <<<"$1"; } | cut -d ' '
 setup() {
     local found main tag python files
     found=$(interpreters)
-    [ -n "$found" ] || { left_out 'no CPython 3.10 or later that can make a venv: the Python package is not tested'; return 0; }
+    if [ -z "$found" ]; then
+        left_out 'no CPython 3.10 or later that can make a venv: the Python package is not tested'
+        return 0
+    fi
     main=$(main_of "$found")
     mkdir -p "$envs"
     while read -r tag python; do

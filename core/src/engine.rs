@@ -22,6 +22,8 @@ use crate::waiting::{Inbox, WaiterRegistry};
 pub(crate) struct EngineConfig {
     pub(crate) clock: Clock,
     pub(crate) connect: Connect,
+    /// Keys live in the slots of a cluster.
+    pub(crate) clustered: bool,
     pub(crate) connect_timeout: Duration,
     pub(crate) io_timeout: Duration,
     pub(crate) unavailable_after: Duration,

@@ -94,7 +94,8 @@ pub(crate) fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(value.is_true())
 }
 
-/// A flag that may be the number 0 or 1, as in `threading`; other numbers are refused, so that a time is not taken for one.
+/// A flag that may be the number 0 or 1, as in `threading`; other numbers are refused, so that a time is not taken for
+/// one.
 pub(crate) fn zero_or_one(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     match value.extract::<u8>() {
         Ok(number @ 0..=1) if value.is_instance_of::<PyInt>() => Ok(number == 1),

@@ -9,8 +9,8 @@ use redlatch::LostInfo;
 use crate::dispatch::{self, Event};
 use crate::errors;
 
-/// A callback for one lease: called once at most. It keeps the function alive while the lease is, and only that long, so
-/// that a function that refers to its lock can be collected with it.
+/// A callback for one lease: called once at most. It keeps the function alive while the lease is, and only that long,
+/// so that a function that refers to its lock can be collected with it.
 pub(crate) struct Callback(Mutex<Option<Py<PyAny>>>);
 
 impl Callback {

@@ -3,6 +3,8 @@
 use pyo3::prelude::*;
 
 /// Calls off waits from another thread; pass it to ``acquire(cancel=…)``.
+///
+/// Once cancelled it stays so: a wait that begins with it fails at once. One token can call off many waits.
 #[pyclass(frozen, weakref, module = "redlatch")]
 #[derive(Debug)]
 pub(crate) struct CancelToken {
@@ -16,7 +18,9 @@ impl CancelToken {
         CancelToken { token: redlatch::CancelToken::new() }
     }
 
-    /// Wakes every wait that uses this token; each raises ``CancelledError``. Does not block.
+    /// Wakes every wait that uses this token; each raises ``CancelledError`` and gives up its place in the queue.
+    ///
+    /// A request that is on its way is not interrupted: that takes ``io_timeout`` at most. Does not block.
     fn cancel(&self, py: Python<'_>) {
         py.detach(|| self.token.cancel());
     }

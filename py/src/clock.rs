@@ -20,7 +20,9 @@ impl ManualClock {
         ManualClock { clock: redlatch::ManualClock::new() }
     }
 
-    /// Moves the time, letting the background do its work on the way, callbacks included.
+    /// Moves the time, letting the background do its work on the way: leases with automatic renewal survive.
+    ///
+    /// Blocks for as long as that work takes; a step in which a callback blocks ends after 2 s.
     fn advance(&self, py: Python<'_>, seconds: &Bound<'_, PyAny>) -> PyResult<()> {
         let span = arguments::wait("seconds", seconds, None)?;
         py.detach(|| {

@@ -1,7 +1,7 @@
 //! Who is asking: the running thread, and the greenlet and asyncio task that run on it.
 //!
-//! A greenlet or task gets its number from a mark that is put on it. The mark goes with it, so that its end is noticed, and
-//! no other object that gets its address later is taken for it.
+//! A greenlet or task gets its number from a mark that is put on it. The mark goes with it, so that its end is noticed,
+//! and no other object that gets its address later is taken for it.
 
 use std::cell::Cell;
 use std::sync::{Arc, Weak};

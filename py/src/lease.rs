@@ -15,6 +15,9 @@ use crate::waiting::{Ask, Given, drive};
 use crate::{arguments, errors, holders, waiting};
 
 /// A lock held by this object: any thread, greenlet or task may release it, and nobody re-enters it.
+///
+/// Made by ``Client.lease`` (not yet acquired) and ``Client.adopt`` (held, so not for ``with``). Otherwise as ``Lock``.
+/// An object that is collected while it holds the lock has it released in the background.
 #[pyclass(frozen, weakref, module = "redlatch")]
 pub(crate) struct Lease {
     /// Dropped while it has a lease, it leaves the release to the background: a collection may not wait for a server.
@@ -95,7 +98,7 @@ impl Lease {
         self.handle.name()
     }
 
-    /// Acquires the lock for this object: ``False`` when someone else has it.
+    /// As ``Lock.acquire``, but never nested: ``RedlatchError`` when this object has the lock already.
     #[pyo3(
         signature = (blocking=Given(None), timeout=Given(None), *, cancel=None),
         text_signature = "($self, /, blocking=True, timeout=-1, *, cancel=None)"
@@ -110,12 +113,16 @@ impl Lease {
         self.acquire_as(py, &Ask::new(py, blocking, timeout, cancel)?)
     }
 
-    /// Releases the lock, from any thread.
+    /// As ``Lock.release``, from any thread.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.release_as(py)
     }
 
     /// Hands the lease over: renewal stops, nothing is released, and whoever gets the token can adopt the lease.
+    ///
+    /// Renews it first, within ``io_timeout``, so that a full ttl is left. Raises as ``renew()``, and then ends the
+    /// lease as ``release()`` does: within another ``io_timeout``, or else in the background. ``RedlatchError`` while
+    /// another thread uses this object; it keeps the lease then.
     #[allow(clippy::wrong_self_convention, reason = "Python's name for what ends this object's hold")]
     fn into_token(&self, py: Python<'_>) -> PyResult<String> {
         holders::enter(py)?;
@@ -125,6 +132,9 @@ impl Lease {
         Ok(token.as_str().to_owned())
     }
 
+    /// Acquires within the lease's ``wait``, or raises ``AcquireTimeout``. Returns the lease.
+    ///
+    /// ``RedlatchError`` when this object has the lock already, as after ``Client.adopt``: end that by ``release()``.
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let lease = slf.get();
         if !lease.acquire_as(slf.py(), &Ask { wait: lease.wait, cancel: None })? {
@@ -133,6 +143,7 @@ impl Lease {
         Ok(slf)
     }
 
+    /// Releases, unless the body handed the lease over or released it. Exceptions as ``Lock.__exit__``.
     #[pyo3(signature = (exc_type, exc, traceback, /))]
     fn __exit__(
         &self,
@@ -149,49 +160,49 @@ impl Lease {
         }
     }
 
-    /// The fencing token.
+    /// The fencing token: larger for every later lease. ``NotHeldError`` while this object holds nothing.
     #[getter]
     fn fence(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.lease(py)?.fence())
     }
 
-    /// The token, which proves ownership.
+    /// The token, which proves ownership: keep it secret. ``NotHeldError`` while this object holds nothing.
     #[getter]
     fn token(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.lease(py)?.token().as_str().to_owned())
     }
 
-    /// Whether the lease is valid now, by the clock of this machine.
+    /// Whether the lease is valid now, by the clock of this machine. Asks no server.
     #[getter]
     fn held(&self) -> bool {
         self.handle.is_held()
     }
 
-    /// Seconds until the deadline.
+    /// Seconds until the deadline; renewal moves it. 0.0 when it is over or there is none.
     #[getter]
     fn remaining(&self) -> f64 {
         self.handle.remaining().as_secs_f64()
     }
 
-    /// Why it was lost.
+    /// Why it was lost; ``None`` while it is not, and after its release.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.handle.lost().map(|reason| errors::reason(py, reason)).transpose()
     }
 
-    /// Returns while the lease is valid.
+    /// Returns while the lease is valid. Raises ``LostError`` or ``NotHeldError``. Asks no server.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.lease(py)?.check().map_err(|error| errors::raise(py, error))
     }
 
-    /// Resets the lease to its full ttl now.
+    /// As ``Lock.renew``.
     fn renew(&self, py: Python<'_>) -> PyResult<()> {
         let lease = self.lease(py)?;
         let (outcome, said) = call(py, || lease.renew());
         outcome.map_err(|error| errors::raise(py, error)).and(said)
     }
 
-    /// Whether anyone has the lock now, by asking the server.
+    /// As ``Lock.locked``.
     fn locked(&self, py: Python<'_>) -> PyResult<bool> {
         let (outcome, said) = call(py, || self.handle.is_locked());
         said?;

@@ -16,6 +16,13 @@ use crate::waiting::{Ask, Given, drive};
 use crate::{arguments, errors, waiting};
 
 /// A lock by name, re-entrant like ``threading.RLock``, for all processes that use the same server.
+///
+/// Made by ``Client.lock``; asks no server until it is acquired. What is held is known by client, holder and name, so
+/// two objects of one name are the same lock. The holder is the running thread; where greenlets or asyncio tasks run,
+/// the running one of them.
+///
+/// A lease is not a proof: call ``check()`` before every step that must not happen twice, and let the protected
+/// resource refuse a lower ``fence`` than it has seen.
 #[pyclass(frozen, weakref, module = "redlatch")]
 pub(crate) struct Lock {
     lock: redlatch::Lock,
@@ -100,6 +107,19 @@ impl Lock {
     }
 
     /// Acquires the lock: ``True`` when this holder has it, ``False`` when someone else has.
+    ///
+    /// ``blocking=False`` asks once. ``timeout`` is the longest time to wait in seconds, everything included; -1
+    /// waits as long as someone else has it, and while the server is away for ``unavailable_after`` at most. A nested
+    /// call counts, and asks no server.
+    ///
+    /// Signals are handled at least every 50 ms while the main thread waits; a signal that raises gives up the place in
+    /// the queue, or the lock if it was just granted, before it is raised here.
+    ///
+    /// Raises ``LostError`` when this holder had the lock and its lease was lost: release it first.
+    /// ``UnavailableError``, ``AuthenticationError``, ``PermissionDeniedError``, ``KeyTypeError``,
+    /// ``IncompatibleError``, ``NotReplicatedError`` from the server; ``CancelledError``; ``ClosedError``;
+    /// ``ConfigError`` or ``TypeError`` for a refused argument; ``RuntimeError`` for a call that would block inside a
+    /// running asyncio event loop.
     #[pyo3(
         signature = (blocking=Given(None), timeout=Given(None), *, cancel=None),
         text_signature = "($self, /, blocking=True, timeout=-1, *, cancel=None)"
@@ -114,11 +134,18 @@ impl Lock {
         self.acquire_as(py, &Ask::new(py, blocking, timeout, cancel)?)
     }
 
-    /// Releases the lock; a nested one counts down and asks no server.
+    /// Releases the lock; a nested one counts down and asks no server. Within ``io_timeout``.
+    ///
+    /// The hold is gone whatever is raised. A release that the server did not confirm is a warning in the log: the
+    /// background goes on until the key has lapsed.
+    ///
+    /// Raises ``NotHeldError`` when this holder does not have the lock, and then touches nothing; ``LostError`` when
+    /// the lease was lost on the way: the work may have overlapped with another holder's.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.release_as(py)
     }
 
+    /// Acquires within the lock's ``wait``, or raises ``AcquireTimeout``. Returns the lock.
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let lock = slf.get();
         if !lock.acquire_as(slf.py(), &Ask { wait: lock.wait, cancel: None })? {
@@ -127,6 +154,7 @@ impl Lock {
         Ok(slf)
     }
 
+    /// Releases. An exception of the body wins over what the release raises, which becomes a note of it.
     #[pyo3(signature = (exc_type, exc, traceback, /))]
     fn __exit__(
         &self,
@@ -139,57 +167,62 @@ impl Lock {
         waiting::leave(self.release_as(py), exc)
     }
 
-    /// The fencing token of this holder's lease.
+    /// The fencing token of this holder's lease: larger for every later lease. ``NotHeldError`` without one.
     #[getter]
     fn fence(&self, py: Python<'_>) -> PyResult<u64> {
         self.look_held(py, |guard| Ok(guard.fence()))
     }
 
-    /// The token of this holder's lease, which proves ownership.
+    /// The token of this holder's lease, which proves ownership: keep it secret. ``NotHeldError`` without one.
     #[getter]
     fn token(&self, py: Python<'_>) -> PyResult<String> {
         self.look_held(py, |guard| Ok(guard.token().as_str().to_owned()))
     }
 
-    /// How often this holder has the lock.
+    /// How often this holder has the lock; 0 when it does not. Asks no server.
     #[getter]
     fn hold_count(&self, py: Python<'_>) -> PyResult<u32> {
         holders::enter(py)?;
         Ok(self.lock.hold_count())
     }
 
-    /// Whether this holder's lease is valid now, by the clock of this machine.
+    /// Whether this holder's lease is valid now, by the clock of this machine. Asks no server.
     #[getter]
     fn held(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.look(py, Guard::is_held)?.unwrap_or(false))
     }
 
-    /// Seconds until the deadline of this holder's lease.
+    /// Seconds until the deadline of this holder's lease; renewal moves it. 0.0 when it is over or there is none.
     #[getter]
     fn remaining(&self, py: Python<'_>) -> PyResult<f64> {
         Ok(self.look(py, Guard::remaining)?.unwrap_or_default().as_secs_f64())
     }
 
-    /// Why this holder's lease was lost.
+    /// Why this holder's lease was lost; ``None`` while it is not, and after its release.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let lost = self.look(py, Guard::lost)?.unwrap_or(None);
         lost.map(|reason| errors::reason(py, reason)).transpose()
     }
 
-    /// Returns while this holder's lease is valid.
+    /// Returns while this holder's lease is valid, by the clock of this machine. Asks no server.
+    ///
+    /// Raises ``LostError``; ``NotHeldError`` when this holder does not have the lock.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.look_held(py, Guard::check)
     }
 
-    /// Resets the lease to its full ttl now.
+    /// Resets the lease to its full ttl now, within ``io_timeout``. Only needed with ``auto_renew=False``.
+    ///
+    /// Raises as ``check()``, and as ``acquire()`` for what the server answers; the lease then still counts until its
+    /// deadline.
     fn renew(&self, py: Python<'_>) -> PyResult<()> {
         holders::enter(py)?;
         let (outcome, said) = call(py, || self.lock.with_held(Guard::renew).and_then(|outcome| outcome));
         outcome.map_err(|error| errors::raise(py, error)).and(said)
     }
 
-    /// Whether anyone has the lock now, by asking the server.
+    /// Whether anyone has the lock now, by asking the server. Out of date as soon as it is returned.
     fn locked(&self, py: Python<'_>) -> PyResult<bool> {
         let (outcome, said) = call(py, || self.lock.is_locked());
         said?;

@@ -8,8 +8,8 @@ use redlatch::{LogLevel, LogRecord};
 
 use crate::dispatch;
 
-/// Sends the core's log to Python, for the whole process. Which levels are wanted only Python knows, and may decide anew at
-/// any time; records are rare.
+/// Sends the core's log to Python, for the whole process. Which levels are wanted only Python knows, and may decide
+/// anew at any time; records are rare.
 pub(crate) fn install() {
     // False when the module is imported a second time in one process, where the first one serves.
     redlatch::log_to(|record| dispatch::post(dispatch::Event::Log(Record::new(record))));

@@ -58,7 +58,7 @@ impl Ask {
             (true, timeout) => timeout,
             (false, None) => Some(Duration::ZERO),
             (false, Some(timeout)) => {
-                let expected = "-1, because a call with blocking=False does not wait";
+                let expected = "leave it out with blocking=False, which does not wait";
                 return Err(errors::config(py, "timeout", &format!("{timeout:?}"), expected));
             }
         };
@@ -120,8 +120,8 @@ enum Manner<'py> {
 
 /// Asks and waits until the verdict; false: someone else has the lock.
 ///
-/// Handles signals on the main thread. When one raises, whatever was granted meanwhile is given back, or the place in the
-/// queue is given up, before this fails with what it raised.
+/// Handles signals on the main thread. When one raises, whatever was granted meanwhile is given back, or the place in
+/// the queue is given up, before this fails with what it raised.
 pub(crate) fn drive<R: Request>(py: Python<'_>, mut request: R) -> PyResult<bool> {
     let mut manner = None;
     let mut block = Duration::ZERO;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import sysconfig
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import redlatch
-from harness import MakeClient, Proxy, Server, installed_kinds
+from harness import MakeClient, Proxy, Server, installed_kinds, needs_framework
 
 _number = itertools.count()
 
@@ -52,6 +53,15 @@ def own_server() -> Iterator[Server]:
     server = Server(installed_kinds()[0])
     yield server
     server.stop()
+
+
+@pytest.fixture
+def theirs(server: Server) -> Iterator[Any]:
+    """A client of redis-py."""
+    needs_framework("redis")
+    client = importlib.import_module("redis").Redis.from_url(server.url)
+    yield client
+    client.close()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redlatch
@@ -129,7 +130,7 @@ def test_a_cancelled_task_calls_off_its_wait(client: redlatch.Client, other: red
     async def main() -> None:
         lease, cancel = client.lease("a"), redlatch.CancelToken()
         waiting = asyncio.create_task(asyncio.to_thread(lease.acquire, cancel=cancel))
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(eventually, lambda: client.stats()["waiting_now"] == 1)
         cancel.cancel()
         with pytest.raises(redlatch.CancelledError):
             await waiting
@@ -212,12 +213,36 @@ def test_a_loop_in_another_thread_has_its_own_tasks(client: redlatch.Client) -> 
 
     async def attempt() -> None:
         results.append(lock.acquire(blocking=False))
-        await asyncio.sleep(0.3)
+        assert lock.hold_count == int(results[-1])
         if results[-1]:
             lock.release()
 
+    def loop() -> None:
+        asyncio.run(attempt())
+
     with lock:
-        thread = threading.Thread(target=asyncio.run, args=(attempt(),))
+        thread = threading.Thread(target=loop)
         thread.start()
         thread.join()
-    assert results == [False]
+    asyncio.run(attempt())
+    assert results == [False, True]
+
+
+def test_waiting_tasks_kept_the_holder_from_releasing(client: redlatch.Client) -> None:
+    # Each waiting task takes a thread of the loop's executor: where all wait, none is left for a holder's release.
+    async def work() -> bool:
+        lease = client.lease("a", ttl=10)
+        if not await asyncio.to_thread(lease.acquire, timeout=20):
+            return False
+        try:
+            await asyncio.sleep(0.01)
+            lease.check()
+        finally:
+            lease.release()
+        return True
+
+    async def main() -> list[bool]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        return await asyncio.wait_for(asyncio.gather(*(work() for _ in range(5))), 15)
+
+    assert asyncio.run(main()) == [True] * 5

@@ -68,7 +68,7 @@ def test_an_exception_of_a_callback_ended_the_thread(
     with caplog.at_level(logging.WARNING, "redlatch"):
         bad.acquire()
         server.call("DEL", f"{prefix}bad")
-        assert eventually(lambda: any("of the callback" in caplog.text for _ in [0]))
+        assert eventually(lambda: "of the callback" in caplog.text)
     assert "bad" in caplog.text
     good.acquire()
     server.call("DEL", f"{prefix}good")

@@ -6,19 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redlatch
+from harness import eventually, needs_framework
 from redlatch import AcquireTimeout, Client, ConfigError
 
-pytest.importorskip("celery")
-pytest.importorskip("redis")
-import celery
-from redlatch.contrib.celery import locked_task
+needs_framework("celery", "redis")
+import celery  # noqa: E402
+from redlatch.contrib.celery import locked_task  # noqa: E402
 
 PREFIX = "celery:"
 SHOP = """
@@ -89,16 +88,6 @@ def add_one(path):
 """
 
 
-def until(holds: Callable[[], Any], what: str, limit: float = 60) -> Any:
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        found = holds()
-        if found:
-            return found
-        time.sleep(0.05)
-    pytest.fail(f"{what}: not within {limit} s")
-
-
 class Worker:
     """A Celery worker with two forked children, and a way to send it tasks."""
 
@@ -118,8 +107,8 @@ class Worker:
             )
 
     def wait_until_ready(self) -> None:
-        until(lambda: self.process.poll() is not None or " ready." in self.log.read_text(), "the worker")
-        assert self.process.poll() is None, self.log.read_text()
+        ready = eventually(lambda: self.process.poll() is not None or " ready." in self.log.read_text(), 60)
+        assert ready and self.process.poll() is None, self.log.read_text()
 
     def send(self, task: str, *args: Any) -> Any:
         return self.app.send_task(f"shop.{task}", args)
@@ -173,14 +162,14 @@ def test_wait_fails_the_task_when_its_time_is_over(worker: Worker, shop: Client)
 def test_wait_runs_the_task_as_soon_as_the_lock_is_free(worker: Worker, shop: Client) -> None:
     with shop.lock("order:4"):
         result = worker.send("waits", 4)
-        until(lambda: (found := shop.inspect("order:4")) and found.waiters == 1, "a waiter")
+        assert eventually(lambda: (found := shop.inspect("order:4")) and found.waiters == 1, 60)
     assert result.get(timeout=60) == "order:4"
 
 
 def test_retry_sends_the_task_again_until_the_lock_is_free(worker: Worker, shop: Client) -> None:
     with shop.lock("order:5"):
         result = worker.send("retries", 5)
-        until(lambda: result.state == "RETRY", "the task's first retry")
+        assert eventually(lambda: result.state == "RETRY", 60)
     assert result.get(timeout=60) >= 1
 
 
@@ -226,6 +215,24 @@ def test_a_call_outside_of_a_worker_raises_instead_of_a_retry(memory: Client, ap
     assert task(17).endswith("pay 17")
     with memory.lease("order:17"), pytest.raises(AcquireTimeout, match="order:17"):
         task(17)
+
+
+def test_a_function_that_is_no_task_yet_had_nothing_to_be_sent_again_by(memory: Client) -> None:
+    @locked_task(memory, "order:{order_id}", on_busy="retry")
+    def pay(order_id: int) -> str:
+        return "paid"
+
+    assert pay(17) == "paid"
+    with memory.lease("order:17"), pytest.raises(AcquireTimeout, match="order:17"):
+        pay(17)
+
+
+def test_a_decorator_above_the_task_made_a_function_without_delay(memory: Client, app: Any) -> None:
+    def pay(order_id: int) -> None: ...
+
+    task = app.task(name="shop.pay")(pay)
+    with pytest.raises(TypeError, match=r"^the task shop\.pay cannot .*: put locked_task below @app\.task$"):
+        locked_task(memory, "order:{order_id}", on_busy="skip")(task)
 
 
 def test_missing_arguments_are_still_refused_when_the_task_is_sent(memory: Client, app: Any) -> None:

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 import redlatch
+from harness import needs_framework
 
-pytest.importorskip("django")
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-from django.test import override_settings
+needs_framework("django")
+from django.conf import settings  # noqa: E402
+from django.core.exceptions import ImproperlyConfigured  # noqa: E402
+from django.test import override_settings  # noqa: E402
 
 if not settings.configured:
     settings.configure(REDLATCH={"URL": "memory://"})
-from redlatch.contrib import django as contrib
-from redlatch.contrib.django import get_client
+from redlatch.contrib import django as contrib  # noqa: E402
+from redlatch.contrib.django import get_client  # noqa: E402
 
 
 def configured(value: Any) -> override_settings:

@@ -114,3 +114,9 @@ def test_waiting_greenlets_stopped_the_hub(server: Server, prefix: str, pool: st
 def test_greenlets_that_were_killed_while_waiting_left_a_place(server: Server, prefix: str) -> None:
     needs_framework("gevent")
     assert run_program("gevent_kills", server.url, prefix) == ["no place, no lock"]
+
+
+def test_a_greenlet_that_was_granted_at_the_moment_of_a_signal_kept_the_lock(own_server: Server, prefix: str) -> None:
+    needs_framework("gevent")
+    lines = run_program("gevent_signals_at_the_grant", own_server.url, prefix, own_server.pid)
+    assert lines == ["interrupted at its grant"]

@@ -48,6 +48,10 @@ def test_a_lease_that_was_handed_over_is_adopted_once(
     assert adopted.held and adopted.fence > fence and adopted.token != token
     with pytest.raises(redlatch.NotHeldError):
         other.adopt("a", token)
+    # It is held already, which a block would acquire again.
+    with pytest.raises(redlatch.RedlatchError, match="has the lock already"), adopted:
+        pytest.fail("acquired twice")
+    assert adopted.held
     adopted.release()
     assert server.call("EXISTS", f"{prefix}a") == 0
 

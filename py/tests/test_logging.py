@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import redlatch
-from harness import Server, eventually, run_program
+from harness import MakeClient, Server, eventually, run_program
 
 
 def _lose(client: redlatch.Client, server: Server, prefix: str, name: str = "a") -> None:
@@ -93,6 +93,47 @@ def test_a_handler_that_fails_did_harm(
         assert eventually(lambda: len(reported) >= 2)
         assert all(isinstance(failure, ZeroDivisionError) for failure in reported)
     finally:
+        logging.getLogger("redlatch").removeHandler(handler)
+
+
+def test_a_handler_that_fails_made_calls_fail(
+    own_server: Server, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Records of a call are written at its end, by the thread that called.
+    client = make_client(own_server.url, io_timeout=0.3)
+    reported: list[BaseException | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda failure: reported.append(failure.exc_value))
+    caller = threading.get_ident()
+    failed: list[str] = []
+
+    class Failing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if threading.get_ident() == caller:
+                failed.append(record.getMessage())
+                raise ZeroDivisionError("of the handler")
+
+    handler = Failing()
+    logging.getLogger("redlatch").addHandler(handler)
+    try:
+        lock = client.lock("a", ttl=20)
+        lock.acquire()
+        own_server.pause()
+        # Not confirmed: a warning.
+        lock.release()
+        assert lock.hold_count == 0 and len(failed) == 1
+        own_server.resume()
+        assert eventually(lambda: not lock.locked())
+        with client.lock("b", ttl=20):
+            own_server.pause()
+        assert len(failed) == 2
+        own_server.resume()
+        assert eventually(lambda: not client.lock("b").locked())
+        client.lock("c").acquire()
+        # Another warning.
+        assert client.force_release("c") and len(failed) == 3
+        assert len(reported) >= 3 and all(isinstance(failure, ZeroDivisionError) for failure in reported)
+    finally:
+        own_server.resume()
         logging.getLogger("redlatch").removeHandler(handler)
 
 

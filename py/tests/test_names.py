@@ -9,8 +9,8 @@ import redlatch
 from harness import MakeClient, Server
 
 NAMES = [
-    "a", " ", "with space", "tab\tand\nnewline\r\n", 'quotes " and \'', "back\\slash", "订单:17", "🔒🔑", "{braces}", "{a}b",
-    "}{", "null\x00byte", "é" * 512, "x" * 1024, "*?[a-z]", "%s{0}", "$3\r\nDEL",
+    "a", " ", "with space", "tab\tand\nnewline\r\n", 'quotes " and \'', "back\\slash", "订单:17", "🔒🔑", "{braces}",
+    "{a}b", "}{", "null\x00byte", "é" * 512, "x" * 1024, "*?[a-z]", "%s{0}", "$3\r\nDEL",
 ]  # fmt: skip
 
 

@@ -88,6 +88,14 @@ def test_an_option_of_another_type_is_named(option: str, value: Any) -> None:
         redlatch.Client("memory://", **{option: value})
 
 
+def test_a_timeout_for_a_call_that_does_not_wait_says_what_to_write(client: redlatch.Client) -> None:
+    for lock in (client.lock("a"), client.lease("a")):
+        with pytest.raises(redlatch.ConfigError) as caught:
+            lock.acquire(blocking=False, timeout=3)
+        text = "timeout = 3s is refused: leave it out with blocking=False, which does not wait"
+        assert str(caught.value) == text
+
+
 def test_options_stand_behind_their_names(client: redlatch.Client) -> None:
     with pytest.raises(TypeError):
         client.lock("a", 5)  # type: ignore[call-arg]

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 import redlatch
+from harness import needs_framework
 from redlatch.testing import MemoryClient
 
-pytest.importorskip("prometheus_client")
-import prometheus_client
-from redlatch.contrib.prometheus import RedlatchCollector
+needs_framework("prometheus_client")
+import prometheus_client  # noqa: E402
+from redlatch.contrib.prometheus import RedlatchCollector  # noqa: E402
 
 
 @pytest.fixture

@@ -12,14 +12,16 @@ import pytest
 PAGES = ["README.md", "docs/python.md"]
 ROOT = Path(__file__).parents[2]
 # A block that begins with an import is a program; others are parts of one.
-BLOCK = re.compile(r"^```python\n(import .*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```python\n((?:import|from) .*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def programs() -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
-        found += [(f"{page}:{text[: block.start()].count(chr(10)) + 2}", block.group(1)) for block in BLOCK.finditer(text)]
+        for block in BLOCK.finditer(text):
+            line = text[: block.start()].count("\n") + 2
+            found.append((f"{page}:{line}", block.group(1)))
     return found
 
 

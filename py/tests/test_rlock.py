@@ -103,6 +103,27 @@ def test_a_call_ends_as_with_threading_rlock(client: redlatch.Client, server: Se
     assert server.keys(f"{prefix}*") == []
 
 
+@pytest.mark.parametrize(
+    ("args", "kwargs", "here", "there"),
+    [
+        ((2,), {}, TypeError, True),
+        ((), {"timeout": True}, TypeError, True),
+        ((), {"timeout": float("inf")}, redlatch.ConfigError, OverflowError),
+        ((), {"timeout": 1e300}, True, OverflowError),
+    ],
+)
+def test_a_call_that_ends_otherwise_than_with_threading_rlock(
+    client: redlatch.Client, args: Any, kwargs: Any, here: Any, there: Any
+) -> None:
+    for lock, wanted in ((client.lock("a"), here), (threading.RLock(), there)):
+        if wanted is True:
+            assert lock.acquire(*args, **kwargs) is True
+            lock.release()
+        else:
+            with pytest.raises(wanted):
+                lock.acquire(*args, **kwargs)
+
+
 def test_with_returns_the_lock_and_releases_it(client: redlatch.Client, server: Server, prefix: str) -> None:
     lock = client.lock("a")
     with lock as held:
@@ -196,12 +217,18 @@ def test_a_cancelled_wait_raises_and_leaves_no_place(client: redlatch.Client, ot
     cancel = redlatch.CancelToken()
     assert not cancel.cancelled
     with other.lock("a"):
-        timer = threading.Timer(0.1, cancel.cancel)
-        timer.start()
+
+        def call_off() -> None:
+            # It stands in the queue.
+            eventually(lambda: (info := other.inspect("a")) is not None and info.waiters == 1)
+            cancel.cancel()
+
+        thread = threading.Thread(target=call_off)
+        thread.start()
         with pytest.raises(redlatch.CancelledError):
             client.lock("a").acquire(cancel=cancel)
+        thread.join()
         assert cancel.cancelled
         assert eventually(lambda: (info := other.inspect("a")) is not None and info.waiters == 0)
-        timer.join()
     with pytest.raises(redlatch.CancelledError):
         client.lock("a").acquire(cancel=cancel)

@@ -6,9 +6,11 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 import redlatch
+from harness import eventually, needs_framework
 from redlatch import LostError, LostReason, NotHeldError
 from redlatch.testing import MemoryClient
 
@@ -65,13 +67,53 @@ def test_a_wait_ends_when_another_thread_advances() -> None:
     with MemoryClient() as client, client.lease("order"):
         thread = threading.Thread(target=lambda: results.append(client.lock("order").acquire(timeout=5)))
         thread.start()
+        assert eventually(lambda: client.stats()["waiting_now"] == 1, 30)
         end = time.monotonic() + 30
-        while client.stats()["waiting_now"] == 0 and time.monotonic() < end:
-            time.sleep(0.01)
         while thread.is_alive() and time.monotonic() < end:
             client.advance(1)
         thread.join(10)
     assert results == [False]
+
+
+def test_code_that_waits_hung_because_time_stood_still() -> None:
+    with MemoryClient() as client, client.lease("order"), client.passing(speed=100):
+        assert not client.lock("order").acquire(timeout=30)
+        with pytest.raises(redlatch.AcquireTimeout), client.lock("order", wait=30):
+            pytest.fail("two holders")
+
+
+def test_time_passes_at_the_given_speed_and_stands_still_after_the_block() -> None:
+    with MemoryClient() as client, client.lock("order", ttl=3600, auto_renew=False) as lock:
+        before = lock.remaining
+        begin = time.monotonic()
+        with client.passing(speed=10):
+            assert eventually(lambda: lock.remaining < before - 1)
+        passed, took = before - lock.remaining, time.monotonic() - begin
+        assert 1 < passed <= 10 * took
+        left = lock.remaining
+        assert "redlatch-passing" not in [thread.name for thread in threading.enumerate()]
+        assert lock.remaining == left
+
+
+def test_what_is_renewed_outlives_the_time_that_passes() -> None:
+    with MemoryClient() as client, client.lock("order", ttl=1) as lock:
+        with client.passing(speed=1000):
+            assert eventually(lambda: client.stats()["renewed"] >= 20)
+        lock.check()
+
+
+def test_time_stops_when_the_block_raises() -> None:
+    with MemoryClient() as client:
+        with pytest.raises(KeyError), client.passing():
+            raise KeyError
+        assert "redlatch-passing" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.parametrize("speed", [0, -1, float("nan"), float("inf"), 1e9, "5", None])
+def test_a_speed_that_is_none_is_refused(speed: Any) -> None:
+    with MemoryClient() as client, pytest.raises(redlatch.ConfigError, match=r"^speed = .* from 0\.001 to 100000"):
+        with client.passing(speed):
+            pytest.fail("time passes")
 
 
 def test_each_client_has_a_store_of_its_own_and_takes_options() -> None:
@@ -107,25 +149,25 @@ def test_the_fixture_is_there_without_an_import(pytester: pytest.Pytester) -> No
 
 def test_the_fixture_is_listed_with_what_it_does(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--fixtures")
-    result.stdout.fnmatch_lines(["redlatch_client*", "*advance(seconds)*lose(name)*"])
+    result.stdout.fnmatch_lines(["redlatch_client*", "*advance(seconds)*passing()*lose(name)*"])
 
 
 def test_the_plugin_can_be_left_out(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(USES)
-    result = pytester.runpytest_subprocess("-p", "no:redlatch", "-W", "error")
+    result = pytester.runpytest_subprocess("-p", "no:redlatch.testing", "-W", "error")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*fixture 'redlatch_client' not found*"])
 
 
 def test_the_plugin_works_under_xdist(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("xdist")
+    needs_framework("xdist")
     pytester.makepyfile(USES)
     result = pytester.runpytest_subprocess("-n", "2", "-W", "error")
     result.assert_outcomes(passed=2)
 
 
 def test_the_plugin_works_while_coverage_measures(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_cov")
+    needs_framework("pytest_cov")
     pytester.makepyfile(app="def lock(client):\n    return client.lock('order')\n")
     pytester.makepyfile(
         "import app\n\ndef test_it(redlatch_client):\n    with app.lock(redlatch_client) as held:\n        held.check()"
@@ -159,6 +201,6 @@ def test_the_client_for_tests_needs_no_pytest() -> None:
 def test_the_plugin_is_an_entry_point() -> None:
     from importlib.metadata import entry_points
 
-    found = [entry.value for entry in entry_points(group="pytest11") if entry.name == "redlatch"]
+    found = [entry.value for entry in entry_points(group="pytest11") if entry.name == "redlatch.testing"]
     assert found == ["redlatch.testing"]
     assert redlatch.__version__

@@ -17,6 +17,15 @@ from redlatch.testing import MemoryClient
 client = redlatch.Client("memory://")
 
 
+def made(ttl: redlatch.Seconds, on_lost: redlatch.OnLost) -> redlatch.Lock:
+    return client.lock("a", ttl=ttl, on_lost=on_lost)
+
+
+made(5, print)
+made(timedelta(seconds=5), lambda info: info.reason)
+made("5", print)  # type: ignore[arg-type]
+
+
 @client.locked("order:{order_id}", ttl=timedelta(seconds=5), wait=5)
 def raises(order_id: int, *, region: str = "eu") -> bytes:
     return b""

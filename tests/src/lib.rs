@@ -3,6 +3,8 @@
 //! | need | use |
 //! |---|---|
 //! | a server of each kind that is installed | [`each_server`], [`Server`], [`ServerKind`] |
+//! | a primary with replicas and sentinels | [`SentinelGroup`] |
+//! | a cluster | [`ServerCluster`] |
 //! | lost, late, cut or reordered traffic | [`Proxy`] |
 //! | what reached the server, and in which order | [`Monitor`], [`Server::command_counts`] |
 //! | another process that waits, holds, stalls or dies | [`Process`] |
@@ -51,5 +53,8 @@ pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread
 pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rustix::process::Signal;
-pub use servers::{Server, ServerBuilder, ServerKind, any_server, available, each_server, each_server_with};
+pub use servers::{
+    SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster, each_server,
+    each_server_with,
+};
 pub use wire::RawConnection;

@@ -16,7 +16,7 @@ use crate::options::{
 };
 use crate::protocol::Replication;
 use crate::token::plain;
-use crate::transport::{Limits, MemoryServer, Opener, Single, Target, TlsFiles, Transport};
+use crate::transport::{Cluster, Limits, MemoryServer, Opener, Sentinels, Single, Target, TlsFiles, Transport, Way};
 
 use super::Client;
 
@@ -71,14 +71,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Connections that callers share; waiters hold none while they sleep. Releases have one more for when all are busy.
-    /// 1 to 1024. Defaults to 8.
+    /// Connections that callers share, on a cluster for each node; waiters hold none while they sleep. Releases have one
+    /// more for when all are busy. 1 to 1024. Defaults to 8.
     pub fn pool_size(mut self, pool_size: u32) -> ClientBuilder {
         self.pool_size = pool_size;
         self
     }
 
-    /// Limit of opening a connection, with name lookup and login. 10 ms to 60 s. Defaults to 1 s.
+    /// Limit of opening a connection, with name lookup and login, and with finding the primary behind sentinels. 10 ms to 60 s. Defaults to 1 s.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> ClientBuilder {
         self.connect_timeout = connect_timeout;
         self
@@ -211,26 +211,39 @@ impl ClientBuilder {
         let clock = self.clock.clone().map_or(Clock::System, Clock::Manual);
         let mut target = Target::parse(&self.url)?;
         self.tls.apply(&mut target)?;
+        let clustered = matches!(target, Target::Cluster(_));
         let connect: Box<dyn Fn() -> Arc<dyn Transport> + Send + Sync> = match target {
             Target::Memory(name) => {
                 let server = MemoryServer::open(name.as_deref(), &clock)?;
                 Box::new(move || Arc::new(server.clone()))
             }
-            Target::Server(_) if self.clock.is_some() => {
+            _ if self.clock.is_some() => {
                 let expected = "a memory:// URL: a real server keeps its own time";
                 return Err(Error::config("manual_clock", "a manual clock", expected));
             }
             Target::Server(endpoint) => {
                 let clock = clock.clone();
                 Box::new(move || {
-                    let opener = Opener { endpoint: (*endpoint).clone(), limits, clock: clock.clone() };
+                    let opener = Opener { way: Way::Direct((*endpoint).clone()), limits, clock: clock.clone() };
                     Arc::new(Single::pooled(opener, pool_size))
+                })
+            }
+            Target::Cluster(seeds) => {
+                let clock = clock.clone();
+                Box::new(move || Arc::new(Cluster::pooled(&seeds, limits, &clock, pool_size)))
+            }
+            Target::Sentinel(ring) => {
+                let clock = clock.clone();
+                Box::new(move || {
+                    let way = Way::Primary(Box::new(Sentinels::new(&ring, limits, &clock)));
+                    Arc::new(Single::pooled(Opener { way, limits, clock: clock.clone() }, pool_size))
                 })
             }
         };
         let config = EngineConfig {
             clock,
             connect: Connect(connect),
+            clustered,
             connect_timeout: limits.connect,
             io_timeout: limits.io,
             unavailable_after: UNAVAILABLE_AFTER.check(self.unavailable_after)?,

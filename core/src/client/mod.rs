@@ -48,8 +48,9 @@ struct EngineLink {
 }
 
 impl Client {
-    /// Starts building a client of the server at `url`: `redis://`, `rediss://` (feature `tls`), `unix://`, or
-    /// `memory://` for a store inside this process.
+    /// Starts building a client of the server at `url`: `redis://`, `rediss://` (feature `tls`), `unix://`,
+    /// `redis+sentinel://host[:port],…/service` for the primary that sentinels name, `redis+cluster://host[:port],…` for a
+    /// cluster, or `memory://` for a store inside this process.
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::new(url)
     }
@@ -186,7 +187,7 @@ impl Client {
     /// # Errors
     /// [`KeyType`](Error::KeyType) when the key holds something else; errors from the server; [`Closed`](Error::Closed).
     pub fn inspect(&self, name: &str) -> Result<Option<LockInfo>> {
-        let key = Key::new(&self.inner.key_prefix, name)?;
+        let key = self.inner.key(name)?;
         self.inner.inspect(name, &key)
     }
 
@@ -201,7 +202,7 @@ impl Client {
     pub fn force_release(&self, name: &str) -> Result<bool> {
         let Some(info) = self.inspect(name)? else { return Ok(false) };
         let engine = self.inner.engine_for_io();
-        let key = Key::new(&self.inner.key_prefix, name)?;
+        let key = self.inner.key(name)?;
         if info.token().as_str().contains(char::REPLACEMENT_CHARACTER) {
             let detail = format!("its holder's token is not UTF-8 text: delete the key {:?} by hand", key.as_str());
             let (name, server) = (name.to_owned(), engine.transport.server().to_owned());
@@ -275,7 +276,7 @@ impl Client {
     }
 
     fn spec(&self, name: &str, options: LockOptions) -> Result<Arc<LockSpec>> {
-        let key = Key::new(&self.inner.key_prefix, name)?;
+        let key = self.inner.key(name)?;
         Ok(Arc::new(LockSpec { name: name.into(), key, options: options.validated()? }))
     }
 }
@@ -292,6 +293,12 @@ impl ClientInner {
             });
         }
         &link.engine
+    }
+
+    /// The key of the lock `name`, if the server can have it.
+    fn key(&self, name: &str) -> Result<Key> {
+        let key = Key::new(&self.key_prefix, name)?;
+        if self.config.clustered { key.for_cluster() } else { Ok(key) }
     }
 
     /// The engine of this process, for a call that talks to a server.

@@ -1,7 +1,7 @@
 //! The record of one granted lease.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -36,6 +36,8 @@ pub(crate) struct Grant {
     sent: AtomicU64,
     /// Where the renewal queue has it; written under that queue's lock only.
     pub(crate) due_at: AtomicU64,
+    /// In the queue of which server.
+    pub(crate) due_node: AtomicU32,
     /// Where the deadline watch has it; written under that watch's lock only.
     pub(crate) watch_at: AtomicU64,
     /// Orders leases that are due at the same instant.
@@ -58,6 +60,7 @@ impl Grant {
             renewal_unanswered: AtomicBool::new(false),
             sent: AtomicU64::new(sent.nanos()),
             due_at: AtomicU64::new(0),
+            due_node: AtomicU32::new(0),
             watch_at: AtomicU64::new(0),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         }

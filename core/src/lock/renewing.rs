@@ -6,8 +6,9 @@ use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::fork;
 use crate::lease::{Ended, Grant};
-use crate::protocol::Renew;
+use crate::protocol::{Renew, Renewal};
 use crate::signals::Quiet;
+use crate::transport::Fault;
 
 /// Resets a lease to its full ttl, on the caller's thread, within `io_timeout`.
 pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
@@ -28,9 +29,13 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
         let _quiet = fault.interrupted.then(Quiet::begin);
         outcome = engine.transport.renew(&request, by);
     }
+    let outcome = outcome.and_then(|answer| match answer.reply.first() {
+        Some(Renewal::Unknown { .. }) | None => Err(Fault { unanswered: true, ..Fault::unreachable("no answer") }),
+        Some(renewal) => Ok((*renewal, answer.sent)),
+    });
     let ended = match outcome {
-        Ok(answer) if answer.reply.first() != Some(&true) => engine.keeper.lose(grant, LostReason::Taken),
-        Ok(answer) if grant.renewed(clock.now(), answer.sent) => return Ok(()),
+        Ok((Renewal::NotOurs, _)) => engine.keeper.lose(grant, LostReason::Taken),
+        Ok((_, sent)) if grant.renewed(clock.now(), sent) => return Ok(()),
         Ok(_) => {
             grant.renewal_failed(true);
             engine.keeper.expire(grant).unwrap_or(Ended::Before(LostReason::Expired))

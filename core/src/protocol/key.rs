@@ -37,6 +37,17 @@ impl Key {
         Ok(Key { text: text.into(), tagged })
     }
 
+    /// The same key, if a cluster can have it.
+    ///
+    /// Refused: a key whose braces form no hash tag. Its siblings would live in another slot.
+    pub(crate) fn for_cluster(self) -> Result<Key> {
+        if !self.tagged && self.text.contains(['{', '}']) {
+            let expected = "for a cluster a key without braces, or with a hash tag: { and a later }, something between";
+            return Err(Error::config("name", format_args!("<key {:?}>", self.text), expected));
+        }
+        Ok(self)
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
@@ -91,6 +102,13 @@ mod tests {
         for (prefix, name) in [("lock:", "a:redlatch:fence"), ("x:redlatch", ":y"), ("", "{a}"), ("{", "a}")] {
             assert!(matches!(Key::new(prefix, name), Err(Error::Config { option: "name", .. })), "{prefix}{name}");
         }
+    }
+
+    #[test]
+    fn a_cluster_refuses_keys_whose_siblings_would_live_in_another_slot() {
+        let fits = |name: &str| Key::new("lock:", name).unwrap().for_cluster().is_ok();
+        assert!(fits("a") && fits("{a}b") && fits("a{b}") && fits("{{a}}"));
+        assert!(!fits("{}a") && !fits("a}") && !fits("{a") && !fits("}a{"));
     }
 
     #[test]

@@ -10,7 +10,8 @@ pub(crate) use wire::{
     Malformed, decode_acquire, decode_inspection, decode_release, decode_renew, decode_unlock, decode_wait,
 };
 pub(crate) use wire::{
-    encode_acquire, encode_inspection, encode_release, encode_renew, encode_tombstone, encode_unlock, encode_wait,
+    encode_acquire, encode_inspection, encode_inspection_parts, encode_release, encode_renew, encode_tombstone,
+    encode_unlock, encode_wait,
 };
 
 use crate::token::Token;
@@ -123,6 +124,17 @@ pub(crate) struct Renew<'a> {
     pub(crate) key: &'a Key,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Duration,
+}
+
+/// What became of one lease in a renewing request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// It has its full ttl again.
+    Renewed,
+    /// The lock is not its token's any more.
+    NotOurs,
+    /// No answer for this one; where the request may have been executed, `unanswered`.
+    Unknown { unanswered: bool },
 }
 
 /// What is under a lock's keys right now.

@@ -7,7 +7,9 @@ use redis::Value;
 
 use crate::token::Token;
 
-use super::{Acquire, Acquired, Ask, Inspection, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Role, SIBLING_LIFE};
+use super::{
+    Acquire, Acquired, Ask, Inspection, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Renewal, Role, SIBLING_LIFE,
+};
 
 /// A script of the protocol and how to call it.
 #[derive(Debug)]
@@ -103,11 +105,24 @@ pub(crate) fn encode_unlock(request: &Release<'_>, whole: bool) -> Vec<u8> {
 pub(crate) fn encode_inspection(key: &super::Key) -> (Vec<u8>, usize) {
     let mut pipe = redis::pipe();
     pipe.atomic();
-    pipe.cmd("GET").arg(key.as_str());
-    pipe.cmd("PTTL").arg(key.as_str());
-    pipe.cmd("GET").arg(key.of(Role::Fence));
-    pipe.cmd("ZCARD").arg(key.of(Role::Queue));
+    for (_, command) in inspecting(key) {
+        pipe.add_command(command);
+    }
     (pipe.get_packed_pipeline(), 6)
+}
+
+/// The commands of [`encode_inspection`] without a transaction, each with the key that it reads.
+pub(crate) fn encode_inspection_parts(key: &super::Key) -> [(Role, Vec<u8>); 4] {
+    inspecting(key).map(|(role, command)| (role, command.get_packed_command()))
+}
+
+fn inspecting(key: &super::Key) -> [(Role, redis::Cmd); 4] {
+    let words = [("GET", Role::Lock), ("PTTL", Role::Lock), ("GET", Role::Fence), ("ZCARD", Role::Queue)];
+    words.map(|(verb, role)| {
+        let mut command = redis::cmd(verb);
+        command.arg(key.of(role));
+        (role, command)
+    })
 }
 
 /// The request to wait, for `limit` at most, until `replicas` have what this connection has written so far.
@@ -198,11 +213,12 @@ fn flag(value: &Value) -> Option<bool> {
 }
 
 /// The reply of the renew script for `count` leases.
-pub(crate) fn decode_renew(value: &Value, count: usize) -> Result<Vec<bool>, Malformed> {
+pub(crate) fn decode_renew(value: &Value, count: usize) -> Result<Vec<Renewal>, Malformed> {
+    let each = |field| flag(field).map(|renewed| if renewed { Renewal::Renewed } else { Renewal::NotOurs });
     let parse = || {
         let Value::Array(fields) = value else { return None };
         (fields.len() == count).then_some(())?;
-        fields.iter().map(flag).collect()
+        fields.iter().map(each).collect()
     };
     parse().ok_or_else(|| malformed("renew", value))
 }
@@ -258,7 +274,10 @@ mod tests {
         assert_eq!(decode_acquire(&busy), Ok(Acquired::Busy { left: Some(Duration::from_millis(25)), place }));
         let tried = Value::Array(vec![Value::Int(0), Value::Int(-1), Value::Int(-1), bulk(""), bulk("")]);
         assert_eq!(decode_acquire(&tried), Ok(Acquired::Busy { left: None, place: None }));
-        assert_eq!(decode_renew(&Value::Array(vec![Value::Int(1), Value::Int(0)]), 2), Ok(vec![true, false]));
+        assert_eq!(
+            decode_renew(&Value::Array(vec![Value::Int(1), Value::Int(0)]), 2),
+            Ok(vec![Renewal::Renewed, Renewal::NotOurs])
+        );
     }
 
     #[test]

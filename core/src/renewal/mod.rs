@@ -19,7 +19,7 @@ use crate::events::{Count, Counters, log_loss};
 use crate::lease::{Ended, Grant, margin};
 use crate::transport::Transport;
 
-use due::DueQueue;
+use due::{DueQueue, Spread};
 pub(crate) use janitor::{Abandoned, Janitor, Job};
 use watch::Watch;
 pub(crate) use workers::Threads;
@@ -52,13 +52,14 @@ impl Keeper {
         counters: Arc<Counters>,
         janitor: Arc<Janitor>,
     ) -> Arc<Keeper> {
+        let spread = if transport.is_several() { Spread::Nodes { threads: options.threads } } else { Spread::One };
         Arc::new(Keeper {
             clock: clock.clone(),
             options,
             transport,
             counters,
             janitor,
-            due: DueQueue::new(clock),
+            due: DueQueue::new(clock, spread),
             watch: Watch::new(clock),
             threads: Threads::default(),
         })
@@ -73,7 +74,7 @@ impl Keeper {
                 self.watch.not_started();
             }
         }
-        if grant.spec.options.auto_renew && self.due.add(grant, renew_at(grant)) {
+        if grant.spec.options.auto_renew && self.queue(grant, renew_at(grant)) {
             let started = (0..self.options.threads).filter(|n| {
                 let keeper = self.clone();
                 let lane = self.transport.dedicated();
@@ -84,6 +85,11 @@ impl Keeper {
                 self.due.not_started();
             }
         }
+    }
+
+    /// Queues a renewal, by the server that has its key; true for the first one ever.
+    fn queue(&self, grant: &Arc<Grant>, at: Moment) -> bool {
+        self.due.add(grant, self.transport.node(&grant.spec.key), at)
     }
 
     /// Stops renewing and watching a lease that its holder gives up. At most one renewal is still on its way.

@@ -10,9 +10,10 @@ use crate::clock::{Clock, Moment};
 use crate::error::LostReason;
 use crate::events::{Count, Counters};
 use crate::lease::{Grant, View};
-use crate::protocol::Renew;
+use crate::protocol::{Renew, Renewal};
 use crate::transport::Transport;
 
+use super::due::{Batch, Done};
 use super::{Keeper, contained, renew_at};
 
 /// Gap between two tries of a renewal that got no answer, jittered between these.
@@ -69,31 +70,46 @@ impl Threads {
     }
 }
 
+/// How a renewal went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Every lease has its answer.
+    Answered,
+    /// At least one is tried again.
+    Failed,
+}
+
+impl Outcome {
+    fn and(self, other: Outcome) -> Outcome {
+        if self == Outcome::Answered { other } else { Outcome::Failed }
+    }
+}
+
 impl Keeper {
     pub(super) fn renew_loop(&self, lane: &dyn Transport) {
-        while let Some(batch) = self.due.take() {
-            let mut done = false;
+        let mut last = None;
+        while let Some(Batch { node, grants }) = self.due.take(last) {
+            let mut outcome = None;
             contained(&self.counters, Count::ThreadPanicked, "a renewal", || {
-                self.renew(lane, &batch);
-                done = true;
+                outcome = Some(self.renew(lane, &grants));
             });
-            if !done {
-                self.retry(&batch);
+            if outcome.is_none() {
+                self.retry(&grants);
             }
+            last = Some(Done { node, failed: outcome != Some(Outcome::Answered) });
         }
     }
 
-    fn renew(&self, lane: &dyn Transport, batch: &[Arc<Grant>]) {
+    fn renew(&self, lane: &dyn Transport, batch: &[Arc<Grant>]) -> Outcome {
         let now = self.clock.now();
         // What has ended by now is the watch's business; nothing is sent for its token any more.
         let live: Vec<Arc<Grant>> = batch.iter().filter(|grant| grant.state.is_live(now)).cloned().collect();
-        let Some(limit) = live.iter().map(|grant| self.try_limit(grant)).min() else { return };
+        let Some(limit) = live.iter().map(|grant| self.try_limit(grant)).min() else { return Outcome::Answered };
         // Those that end within the try go first and alone: nothing is sent for a lease whose deadline has passed.
         let ends_soon = |grant: &Arc<Grant>| grant.state.remaining(now) < limit;
         let (soon, later): (Vec<_>, Vec<_>) = live.into_iter().partition(ends_soon);
         if !soon.is_empty() && !later.is_empty() {
-            self.renew(lane, &soon);
-            return self.renew(lane, &later);
+            return self.renew(lane, &soon).and(self.renew(lane, &later));
         }
         let live = if soon.is_empty() { later } else { soon };
         self.note_late(&live, now);
@@ -102,20 +118,25 @@ impl Keeper {
         let deadline = live.iter().filter_map(|grant| grant.deadline()).min().unwrap_or(now);
         let before: Vec<bool> = live.iter().map(|grant| grant.renewal_begins()).collect();
         match lane.renew(&requests, now.after(limit).min(deadline)) {
-            Ok(answer) => self.answered(&live, &answer.reply, answer.sent),
+            Ok(answer) => self.answered(&live, &before, &answer.reply, answer.sent),
             Err(fault) if !fault.is_retryable() && live.len() > 1 => {
                 // One lease that is refused must not take the others with it.
                 live.iter().zip(before).for_each(|(grant, before)| grant.renewal_failed(before));
-                live.chunks(1).for_each(|one| self.renew(lane, one));
+                live.chunks(1).map(|one| self.renew(lane, one)).fold(Outcome::Answered, Outcome::and)
             }
             Err(fault) => {
-                self.counters.add(Count::RenewalFailed, live.len() as u64);
-                tracing::debug!(leases = live.len(), error = fault.detail, "renewal without an answer, will retry");
+                self.note_failed(&live, &fault.detail);
                 let each = live.iter().zip(before);
                 each.for_each(|(grant, before)| grant.renewal_failed(before || fault.unanswered));
                 self.retry(&live);
+                Outcome::Failed
             }
         }
+    }
+
+    fn note_failed(&self, live: &[Arc<Grant>], error: &str) {
+        self.counters.add(Count::RenewalFailed, live.len() as u64);
+        tracing::debug!(leases = live.len(), error, "renewal without an answer, will retry");
     }
 
     /// Tells of renewals that this process sends late, because it stalled or has too few threads. Repeated tries of an
@@ -137,19 +158,34 @@ impl Keeper {
         (grant.ttl() / 6).min(self.options.io_timeout)
     }
 
-    fn answered(&self, live: &[Arc<Grant>], renewed: &[bool], sent: Moment) {
+    fn answered(&self, live: &[Arc<Grant>], before: &[bool], renewed: &[Renewal], sent: Moment) -> Outcome {
         let now = self.clock.now();
-        for (grant, renewed) in live.iter().zip(renewed) {
-            if !renewed {
-                self.lose(grant, LostReason::Taken);
-            } else if grant.renewed(now, sent) {
-                self.counters.one(Count::Renewed);
-                self.due.add(grant, renew_at(grant));
-            } else {
-                grant.renewal_failed(true);
-                self.expire(grant);
+        let mut unknown = Vec::new();
+        for ((grant, before), renewal) in live.iter().zip(before).zip(renewed) {
+            match renewal {
+                Renewal::NotOurs => {
+                    self.lose(grant, LostReason::Taken);
+                }
+                Renewal::Renewed if grant.renewed(now, sent) => {
+                    self.counters.one(Count::Renewed);
+                    self.queue(grant, renew_at(grant));
+                }
+                Renewal::Renewed => {
+                    grant.renewal_failed(true);
+                    self.expire(grant);
+                }
+                Renewal::Unknown { unanswered } => {
+                    grant.renewal_failed(*before || *unanswered);
+                    unknown.push(grant.clone());
+                }
             }
         }
+        if unknown.is_empty() {
+            return Outcome::Answered;
+        }
+        self.note_failed(&unknown, "others of the same request were answered");
+        self.retry(&unknown);
+        Outcome::Failed
     }
 
     fn retry(&self, batch: &[Arc<Grant>]) {
@@ -160,7 +196,7 @@ impl Keeper {
             // Near the deadline, or with a short ttl, more tries count for more than a calm server.
             let gap = gap.min(deadline.since(now) / 8).max(SHORTEST_GAP);
             self.counters.one(Count::RenewalRetried);
-            self.due.add(grant, now.after(gap));
+            self.queue(grant, now.after(gap));
         }
     }
 }

@@ -78,6 +78,25 @@ impl Fault {
         Fault::of(FaultKind::Unreachable, detail.into())
     }
 
+    /// A server that answers, and will serve later at best.
+    pub(crate) fn refusing(detail: impl Into<String>) -> Fault {
+        Fault::of(FaultKind::Refusing, detail.into())
+    }
+
+    /// The same, with the server that it came from behind its words.
+    pub(crate) fn at(mut self, server: &str) -> Fault {
+        self.detail = format!("{} ({server})", self.detail);
+        self
+    }
+
+    /// The same, where foreign data that it speaks of can only be under this key.
+    pub(crate) fn of_key(mut self, role: Role) -> Fault {
+        if let FaultKind::KeyType(_) = self.kind {
+            self.kind = FaultKind::KeyType(role);
+        }
+        self
+    }
+
     fn of(kind: FaultKind, detail: String) -> Fault {
         Fault { kind, detail, unanswered: false, granted: false, stale: false, interrupted: false, source: None }
     }

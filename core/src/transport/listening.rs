@@ -7,7 +7,7 @@ use redis::{PubSub, RedisError, Value};
 use crate::clock::Moment;
 use crate::options::TURN;
 
-use super::slot::Opener;
+use super::opener::{Opened, Opener};
 use super::{Fault, Listener};
 
 /// How often a quiet subscriber looks whether it should end.
@@ -20,8 +20,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
     // Connecting and subscribing share one limit, so that the end of the client waits no longer than that.
     let by = open.clock.now().after(open.limits.connect.min(open.limits.io));
-    let mut connection = open.connect(by)?;
-    let broken = |error: RedisError| Fault::broken(error, false);
+    let Opened { mut connection, term } = open.connect(by)?;
+    let broken = |error: RedisError| open.failed(term, Fault::broken(error, false));
     let left = by.since(open.clock.now()).max(Duration::from_millis(1));
     connection.set_read_timeout(Some(left)).map_err(broken)?;
     connection.set_write_timeout(Some(open.limits.io)).map_err(broken)?;
@@ -39,6 +39,9 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
     let mut heard = open.clock.now();
     let mut seen = heard;
     while listener.wants_more() {
+        if !open.is_current(term, seen.after(tick)) {
+            return Err(Fault::unreachable("another server has become the primary"));
+        }
         let outcome = subscription.get_message();
         let now = open.clock.now();
         if now.since(std::mem::replace(&mut seen, now)) >= TURN.min {
@@ -51,11 +54,14 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
                     listener.message(&payload);
                 }
             }
-            Err(error) if error.is_timeout() => heard = prove_alive(&mut subscription, open, heard, tick)?,
+            Err(error) if error.is_timeout() => {
+                heard = prove_alive(&mut subscription, open, heard, tick).map_err(|fault| open.failed(term, fault))?;
+            }
             // A signal that has a handler, or a stop of the process and its end, interrupts a read that has a time
             // limit, and the connection is as good as before.
             Err(error) if error.is_io_error() && !error.is_connection_dropped() => {
-                heard = prove_alive(&mut subscription, open, Moment::from_nanos(0), tick)?;
+                heard = prove_alive(&mut subscription, open, Moment::from_nanos(0), tick)
+                    .map_err(|fault| open.failed(term, fault))?;
             }
             Err(error) => return Err(broken(error)),
         }

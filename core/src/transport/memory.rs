@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::clock::{Clock, Moment, Monitor};
 use crate::error::{Error, Result};
 use crate::protocol::{
-    Acquire, Acquired, Ask, Inspection, Key, NO_INBOX, Place, Release, ReleaseAnswer, Renew, SIBLING_LIFE,
+    Acquire, Acquired, Ask, Inspection, Key, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Renewal, SIBLING_LIFE,
 };
 use crate::token::Token;
 
@@ -289,15 +289,15 @@ impl Transport for Arc<MemoryServer> {
         Ok(Answered { reply, sent: answer.sent })
     }
 
-    fn renew(&self, batch: &[Renew<'_>], _by: Moment) -> Exchange<Vec<bool>> {
+    fn renew(&self, batch: &[Renew<'_>], _by: Moment) -> Exchange<Vec<Renewal>> {
         let sent = self.clock.now();
         let renew = |item: &Renew<'_>| {
             let renewed = self.with(item.key, |keyspace, now| match &mut keyspace.holder {
                 Some(holder) if holder.value == *item.token => {
                     holder.until = now.after(item.ttl);
-                    true
+                    Renewal::Renewed
                 }
-                _ => false,
+                _ => Renewal::NotOurs,
             });
             renewed.reply
         };

@@ -2,11 +2,18 @@
 //!
 //! Retrying is not done here: who asks knows how long it may take.
 
+mod cluster;
 mod fault;
+mod hosts;
 mod listening;
+mod login;
 mod memory;
+mod opener;
+mod pool;
 mod replicas;
 mod resolve;
+mod sentinel;
+mod server;
 mod single;
 mod slot;
 mod tls;
@@ -15,15 +22,18 @@ mod url;
 use std::fmt;
 use std::time::Duration;
 
+pub(crate) use cluster::Cluster;
 pub(crate) use fault::{Fault, FaultKind};
+pub(crate) use hosts::{Ring, Seeds};
 pub(crate) use memory::MemoryServer;
+pub(crate) use opener::{Opener, Way};
+pub(crate) use sentinel::Sentinels;
 pub(crate) use single::Single;
-pub(crate) use slot::Opener;
 pub(crate) use tls::TlsFiles;
 pub(crate) use url::{Endpoint, Target};
 
 use crate::clock::Moment;
-use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew};
+use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal};
 
 /// A reply, with the instant just before its request was sent.
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +50,22 @@ pub(crate) type Exchange<T> = Result<Answered<T>, Fault>;
 pub(crate) trait Transport: Send + Sync + fmt::Debug {
     fn acquire(&self, request: &Acquire<'_>, by: Moment) -> Exchange<Acquired>;
     fn release(&self, request: &Release<'_>, by: Moment) -> Exchange<ReleaseAnswer>;
-    /// For each lease of the batch, whether it was still its token's.
-    fn renew(&self, batch: &[Renew<'_>], by: Moment) -> Exchange<Vec<bool>>;
+    /// For each lease of the batch, what became of it.
+    fn renew(&self, batch: &[Renew<'_>], by: Moment) -> Exchange<Vec<Renewal>>;
     fn inspect(&self, key: &Key, by: Moment) -> Exchange<Inspection>;
     /// Subscribes to `channel` over a connection of its own and tells `listener` of its messages, until that wants no
     /// more (`Ok`) or the connection fails. Blocks all the while.
     fn listen(&self, channel: &str, listener: &dyn Listener) -> Result<(), Fault>;
     /// Has a blocked [`listen`](Transport::listen) ask its listener soon whether it wants more.
     fn nudge(&self, channel: &str);
+    /// Whether it is several servers, of which one may fail alone.
+    fn is_several(&self) -> bool {
+        false
+    }
+    /// Which of them has `key`, as far as is known. Asks nobody.
+    fn node(&self, _key: &Key) -> u32 {
+        0
+    }
     /// The same server over a connection of the caller's own, which shares nothing with the pool.
     fn dedicated(&self) -> Box<dyn Transport>;
     /// Gives back what the transport keeps for its callers; calls after that are slower, not refused.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::protocol::{Acquired, Replication, SERVER_TICK, decode_wait, encode_wait};
 
-use super::slot::{Opener, Slot};
+use super::opener::Opener;
+use super::slot::Slot;
 use super::{Answered, Exchange, Fault};
 
 /// How much of the time that is left is kept for a late reply: half of it, this at most.

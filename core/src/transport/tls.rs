@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 
-use super::Target;
+use super::{Endpoint, Target};
 
 /// The files that the options name. None of their content shows in an error.
 #[derive(Clone, Debug, Default)]
@@ -32,14 +32,16 @@ impl TlsFiles {
             (None, Some(key)) => return Err(refused("tls_key", key, "it needs tls_cert as well")),
             _ => {}
         }
-        match target {
-            #[cfg(feature = "tls")]
-            Target::Server(endpoint) if matches!(endpoint.address, redis::ConnectionAddr::TcpTls { .. }) => {
-                endpoint.address = files::certified(self, (option, path), &endpoint.address)?;
-                Ok(())
-            }
-            _ => Err(refused(option, path, "it needs a URL that begins with rediss://")),
+        let endpoints = target.endpoints();
+        let is_tls = |endpoint: &Endpoint| matches!(endpoint.address, redis::ConnectionAddr::TcpTls { .. });
+        if endpoints.is_empty() || !endpoints.iter().all(|endpoint| is_tls(endpoint)) {
+            return Err(refused(option, path, "it needs a URL that begins with rediss:// or rediss+"));
         }
+        #[cfg(feature = "tls")]
+        for endpoint in endpoints {
+            endpoint.address = files::certified(self, (option, path), &endpoint.address)?;
+        }
+        Ok(())
     }
 }
 

@@ -6,17 +6,25 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionI
 
 use crate::error::{Error, Result};
 
+use super::hosts::{Ring, Seeds};
+
 /// What a URL names.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// A Redis or Valkey server.
     Server(Box<Endpoint>),
+    /// The primary of a service that sentinels watch.
+    Sentinel(Box<Ring>),
+    /// A cluster, of which these nodes are known.
+    Cluster(Box<Seeds>),
     /// A store in this process; without a name it is the client's own.
     Memory(Option<String>),
 }
 
-const EXPECTED: &str = "a URL like redis://[user:password@]host[:port][/db], rediss://…, unix:///path[?db=N] or \
-                        memory://[name]; reserved characters in user and password percent-encoded";
+const EXPECTED: &str = "a URL like redis://[user:password@]host[:port][/db], rediss://…, unix:///path[?db=N], \
+                        redis+sentinel://[user:password@]host[:port][,host[:port]…]/service[/db], \
+                        redis+cluster://[user:password@]host[:port][,host[:port]…], rediss+… for \
+                        both over TLS, or memory://[name]; reserved characters in user and password percent-encoded";
 
 impl Target {
     /// Understands `url`; an error shows it without credentials.
@@ -26,15 +34,33 @@ impl Target {
             return Ok(Target::Memory((!name.is_empty()).then(|| name.to_owned())));
         }
         let refuse = |why: &str| Error::config("url", hide_credentials(url), format!("{why}: {EXPECTED}"));
-        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if scheme.starts_with("rediss") && cfg!(not(feature = "tls")) {
+            return Err(refuse("rediss:// needs redlatch built with its `tls` feature"));
+        }
         match scheme {
-            Some("redis" | "unix") => {}
-            Some("rediss") if cfg!(feature = "tls") => {}
-            Some("rediss") => return Err(refuse("rediss:// needs redlatch built with its `tls` feature")),
+            "redis" | "rediss" | "unix" => {}
+            "redis+sentinel" | "rediss+sentinel" => {
+                return Ring::parse(url).map(|ring| Target::Sentinel(Box::new(ring))).map_err(|why| refuse(&why));
+            }
+            "redis+cluster" | "rediss+cluster" => {
+                return Seeds::parse(url).map(|seeds| Target::Cluster(Box::new(seeds))).map_err(|why| refuse(&why));
+            }
             _ => return Err(refuse("unknown scheme")),
         }
         let info = url.into_connection_info().map_err(|error| refuse(&error.to_string()))?;
-        Endpoint::new(info).map(|endpoint| Target::Server(Box::new(endpoint)))
+        let endpoint = Endpoint::new(info).map_err(|why| refuse(&why))?;
+        Ok(Target::Server(Box::new(endpoint)))
+    }
+
+    /// Every server that it names.
+    pub(super) fn endpoints(&mut self) -> Vec<&mut Endpoint> {
+        match self {
+            Target::Server(endpoint) => vec![endpoint.as_mut()],
+            Target::Sentinel(ring) => ring.sentinels.iter_mut().chain([&mut ring.primary]).collect(),
+            Target::Cluster(seeds) => seeds.nodes.iter_mut().collect(),
+            Target::Memory(_) => Vec::new(),
+        }
     }
 }
 
@@ -47,24 +73,54 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(info: ConnectionInfo) -> Result<Endpoint> {
+    pub(super) fn new(info: ConnectionInfo) -> Result<Endpoint, String> {
         let address = info.addr().clone();
         let login = info.redis_settings().clone().set_lib_name("redlatch", env!("CARGO_PKG_VERSION"));
         let db = login.db();
         if !(0..=1_000_000).contains(&db) {
-            return Err(Error::config("url", format_args!("database {db}"), "a database number from 0 up"));
+            return Err(format!("{db} is no database number from 0 up"));
         }
-        let shown = match &address {
-            ConnectionAddr::Tcp(host, port) => format!("redis://{}:{port}/{db}", bracketed(host)),
-            ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{}:{port}/{db}", bracketed(host)),
-            ConnectionAddr::Unix(path) => format!("unix://{}?db={db}", path.display()),
-            _ => "server".to_owned(),
-        };
+        let shown = show(&address, db);
         Ok(Endpoint { address, login, shown })
+    }
+
+    /// The same login at another address.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Endpoint {
+        let mut address = self.address.clone();
+        if let ConnectionAddr::Tcp(host_of, port_of) | ConnectionAddr::TcpTls { host: host_of, port: port_of, .. } =
+            &mut address
+        {
+            (*host_of, *port_of) = (host.to_owned(), port);
+        }
+        let shown = show(&address, self.login.db());
+        Endpoint { address, login: self.login.clone(), shown }
+    }
+
+    /// The host, without brackets; empty for a Unix socket.
+    pub(crate) fn host(&self) -> &str {
+        match &self.address {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+            _ => "",
+        }
+    }
+
+    /// Host and port.
+    pub(super) fn authority(&self) -> &str {
+        let (_, rest) = self.shown.split_once("://").unwrap_or_default();
+        rest.split_once('/').map_or(rest, |(authority, _)| authority)
     }
 
     pub(crate) fn as_str(&self) -> &str {
         &self.shown
+    }
+}
+
+fn show(address: &ConnectionAddr, db: i64) -> String {
+    match address {
+        ConnectionAddr::Tcp(host, port) => format!("redis://{}:{port}/{db}", bracketed(host)),
+        ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{}:{port}/{db}", bracketed(host)),
+        ConnectionAddr::Unix(path) => format!("unix://{}?db={db}", path.display()),
+        _ => "server".to_owned(),
     }
 }
 
@@ -94,6 +150,8 @@ mod tests {
     fn shown(url: &str) -> String {
         match Target::parse(url).unwrap() {
             Target::Server(endpoint) => endpoint.as_str().to_owned(),
+            Target::Sentinel(ring) => ring.as_str().to_owned(),
+            Target::Cluster(seeds) => seeds.as_str().to_owned(),
             Target::Memory(name) => format!("memory {name:?}"),
         }
     }
@@ -118,6 +176,17 @@ mod tests {
             "redis://u:s3cret@h/-1",
             "unix://?pass=s3cret&db=x",
             "redis://u:s3cret@h:port/1",
+            "redis+sentinel://u:s3cret@a,b",
+            "redis+sentinel://u:s3cret@a,,b/s",
+            "redis+sentinel://u:s3cret@a:port/s",
+            "redis+sentinel://u:s3cret@a/s/x",
+            "redis+sentinel://u:s3cret@a/s/0/1",
+            "redis+sentinel://u:s3cret@a/s%20s",
+            "redis+sentinel://u:s3cret@a/s?password=s3cret",
+            "redis+sentinel://u:s3cret@a/s?sentinel_password=s3cret@b",
+            "redis+cluster://u:s3cret@a,b/1",
+            "redis+cluster://u:s3cret@a,",
+            "redis+cluster://u:s3cret@a?password=s3cret",
         ] {
             let text = Target::parse(url).unwrap_err().to_string();
             assert!(text.starts_with("url = "), "{text}");

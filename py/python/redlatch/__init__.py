@@ -24,7 +24,7 @@ from redlatch import _process  # noqa: F401, before the extension
 from redlatch import _native
 
 # isort: on
-from redlatch._client import Client
+from redlatch._client import Client, OnLost
 from redlatch._errors import (
     AcquireTimeout,
     AuthenticationError,
@@ -42,7 +42,7 @@ from redlatch._errors import (
 )
 from redlatch._locked import current_lock
 from redlatch._native import CancelToken, Lease, Lock, __version__
-from redlatch._types import LockInfo, LostInfo, LostReason
+from redlatch._types import LockInfo, LostInfo, LostReason, Seconds
 
 __all__ = [
     "AcquireTimeout",
@@ -62,8 +62,10 @@ __all__ = [
     "LostReason",
     "NotHeldError",
     "NotReplicatedError",
+    "OnLost",
     "PermissionDeniedError",
     "RedlatchError",
+    "Seconds",
     "UnavailableError",
     "__version__",
     "current_lock",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from redlatch import _native
 from redlatch._locked import CallWhenBusy, OnBusy, RaiseWhenBusy, SkipWhenBusy, busy_callable, runs_locked
@@ -14,7 +14,7 @@ from redlatch._types import LockInfo, LostInfo, Seconds
 
 T = TypeVar("T")
 
-OnLost = Callable[[LostInfo], object]
+OnLost: TypeAlias = Callable[[LostInfo], object]
 """Gets a lost lease, on a thread of redlatch."""
 
 
@@ -49,7 +49,8 @@ class Client:
     ) -> None:
         """Checks every option; a value out of bounds is a ``ConfigError`` that names it.
 
-        ``url``: ``redis://``, ``rediss://`` (TLS), ``unix://``, or ``memory://`` for a store inside this process.
+        ``url``: ``redis://``, ``rediss://`` (TLS), ``unix://``, ``redis+sentinel://host,host/service``,
+        ``redis+cluster://host,host``, or ``memory://`` for a store inside this process.
         ``key_prefix``: stands before each name to make its key; at most 256 bytes.
         ``pool_size``: connections that callers share, 1 to 1024; a waiter that sleeps holds none.
         ``connect_timeout``: limit of opening a connection, with name lookup and login; 10 ms to 60 s.
@@ -132,8 +133,9 @@ class Client:
     ) -> Lease:
         """Takes over the lease that ``token`` proves, from ``Lease.into_token`` of this or another process.
 
-        It becomes a new lease with a new token and a new, larger fence. One round trip. Raises ``NotHeldError`` when
-        the lock is not held by that token any more, and as ``Lock.acquire``.
+        It becomes a new lease with a new token and a new, larger fence. One round trip. It is held already, which a
+        ``with`` block would refuse: end it with ``release()`` in a ``finally``. Raises ``NotHeldError`` when the lock
+        is not held by that token any more, and as ``Lock.acquire``.
         """
         return self._native.adopt(name, token, ttl, auto_renew, max_hold, wait, on_lost)
 
@@ -198,11 +200,15 @@ class Client:
         arguments and return what it returns. Without ``wait``, ``"raise"`` waits as long as someone else has the
         lock, the others ask once.
 
+        The function without its lock is ``function.__wrapped__``.
+
         Raised when the function is decorated: ``ConfigError`` for a template that does not fit its parameters and for a
         refused option, ``TypeError`` for coroutine functions, generators and classes. A call raises ``ConfigError`` for
         arguments that make no usable name, ``TypeError`` when the function returns a coroutine or a generator, which
         would run without the lock, and as ``Lock.acquire`` and ``Lock.release``.
         """
+        if callable(template):
+            raise TypeError('locked() takes a template of the name: @client.locked("order:{order_id}")')
         busy = busy_callable(on_busy)
         wait = 0 if wait is None and busy is not None else wait
 
@@ -227,8 +233,10 @@ class Client:
     def stats(self) -> dict[str, Any]:
         """Counters, timings and gauges of this client since it was made, in a forked child since the fork.
 
-        Counters by name, ``lost`` by reason, ``wait_seconds`` and ``hold_seconds`` with ``count``, ``mean``, ``p50``,
-        ``p99``, ``p999`` and ``max``. Asks no server.
+        Counters by name, ``lost`` by reason, and what ``held_now``, ``waiting_now`` and ``background_now`` are now.
+        ``wait_seconds``, ``hold_seconds`` and ``hold_percent_of_ttl`` each with ``count``, ``mean``, ``p50``, ``p99``,
+        ``p999`` and ``max``. ``longest_hold_now``: the lock that is held for longest, or ``None``; ``hottest``: the
+        locks that were waited for most. ``docs/operations.md`` says what each means. Asks no server.
         """
         return self._native.stats()
 

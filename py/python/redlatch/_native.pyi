@@ -8,8 +8,9 @@ from redlatch._types import LostInfo, LostReason, Seconds
 
 __version__: Final[str]
 
-# Defaults, from the core's tables. Times are seconds.
+# Where a client connects that is given no URL.
 DEFAULT_URL: Final[str]
+# Defaults, from the core's tables. Times are seconds.
 KEY_PREFIX: Final[str]
 POOL_SIZE: Final[int]
 CONNECT_TIMEOUT: Final[float]
@@ -79,7 +80,8 @@ class Lock:
         Raises ``LostError`` when this holder had the lock and its lease was lost: release it first.
         ``UnavailableError``, ``AuthenticationError``, ``PermissionDeniedError``, ``KeyTypeError``,
         ``IncompatibleError``, ``NotReplicatedError`` from the server; ``CancelledError``; ``ClosedError``;
-        ``ConfigError`` or ``TypeError`` for a refused argument; ``RuntimeError`` for a call that would block inside a running asyncio event loop.
+        ``ConfigError`` or ``TypeError`` for a refused argument; ``RuntimeError`` for a call that would block inside a
+        running asyncio event loop.
         """
     def release(self) -> None:
         """Releases the lock; a nested one counts down and asks no server. Within ``io_timeout``.
@@ -132,26 +134,29 @@ class Lock:
 class Lease:
     """A lock held by this object: any thread, greenlet or task may release it, and nobody re-enters it.
 
-    Made by ``Client.lease`` (not yet acquired) and ``Client.adopt`` (held). Otherwise as ``Lock``. An object that is
-    collected while it holds the lock has it released in the background.
+    Made by ``Client.lease`` (not yet acquired) and ``Client.adopt`` (held, so not for ``with``). Otherwise as ``Lock``.
+    An object that is collected while it holds the lock has it released in the background.
     """
 
     @property
     def name(self) -> str:
         """The lock's name."""
     def acquire(self, blocking: bool = True, timeout: Seconds = -1, *, cancel: CancelToken | None = None) -> bool:
-        """As ``Lock.acquire``, except that it never nests: ``RedlatchError`` when this object holds the lock already.
-        """
+        """As ``Lock.acquire``, but never nested: ``RedlatchError`` when this object has the lock already."""
     def release(self) -> None:
         """As ``Lock.release``, from any thread."""
     def into_token(self) -> str:
         """Hands the lease over: renewal stops, nothing is released, and whoever gets the token can adopt the lease.
 
-        Renews it first, within ``io_timeout``, so that a full ttl is left. Raises as ``renew()``; the lease is then
-        released in the background.
+        Renews it first, within ``io_timeout``, so that a full ttl is left. Raises as ``renew()``, and then ends the
+        lease as ``release()`` does: within another ``io_timeout``, or else in the background. ``RedlatchError`` while
+        another thread uses this object; it keeps the lease then.
         """
     def __enter__(self) -> Lease:
-        """Acquires within the lease's ``wait``, or raises ``AcquireTimeout``. Returns the lease."""
+        """Acquires within the lease's ``wait``, or raises ``AcquireTimeout``. Returns the lease.
+
+        ``RedlatchError`` when this object has the lock already, as after ``Client.adopt``: end that by ``release()``.
+        """
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
     ) -> None:

@@ -43,13 +43,9 @@ class Template:
             field = None if name is None else self._field(name, spec or "", conversion, parameters)
             self._parts.append((literal, field))
 
-    @property
-    def has_fields(self) -> bool:
-        """Whether the name depends on the arguments."""
-        return any(field is not None for _, field in self._parts)
-
     def fill(self, arguments: Mapping[str, object]) -> str:
-        """The name for these arguments, by parameter. Raises ``ConfigError`` when they do not fit the template.
+        """The name for these arguments, by parameter. Raises ``ConfigError`` when they do not fit the template, or when
+        another process would write one of them otherwise: a set, or what is shown by its address.
 
         What an attribute of an argument raises, other than that it is missing, is passed on.
         """
@@ -114,18 +110,55 @@ class _Field:
         value = arguments[self._root]
         for step in self._steps:
             value = getattr(value, step) if isinstance(step, _Attribute) else value[step]  # type: ignore[index]
-        if _is_shown_by_address(type(value), self._conversion):
-            raise TypeError(
-                f"a {type(value).__name__} has no text but its address, which differs from process to process: "
-                f"name an attribute of it"
-            )
-        return format(_CONVERT[self._conversion](value), self._spec)
+        refusal = _refusal(value, self._conversion)
+        text = "" if refusal else format(_CONVERT[self._conversion](value), self._spec)
+        # Whatever the text of a str or bytes is, it is the same in every process.
+        if refusal or (not isinstance(value, _PLAIN + _NESTING) and _ADDRESS.search(text)):
+            raise TypeError(refusal or _by_address(value))
+        return text
 
 
-def _is_shown_by_address(kind: Any, conversion: str | None) -> bool:
-    """Whether the text of such a value is ``object``'s: two processes would lock different names."""
+_PLAIN = (str, bytes)
+_SETS = (set, frozenset)
+_NESTING = (list, tuple, dict)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def _refusal(value: object, conversion: str | None) -> str | None:
+    """Why the text of ``value`` would differ from process to process, so that two would lock different names.
+
+    Looks into lists, tuples and dicts. What a class writes in a text of its own is its own affair.
+    """
+    kind: Any = type(value)
     if conversion is None and kind.__format__ is not object.__format__:
-        return False
+        return None
     if conversion in (None, "s") and kind.__str__ is not object.__str__:
-        return False
-    return bool(kind.__repr__ is object.__repr__)
+        return None
+    return _refusal_of_repr(value, set())
+
+
+def _refusal_of_repr(value: object, seen: set[int]) -> str | None:
+    kind: Any = type(value)
+    if kind.__repr__ is object.__repr__:
+        return _by_address(value)
+    if isinstance(value, _SETS) and kind.__repr__ in (set.__repr__, frozenset.__repr__):
+        return f"a {kind.__name__} has no order that all processes share: sort it into a tuple"
+    if not isinstance(value, _NESTING):
+        return _by_address(value) if not isinstance(value, _PLAIN) and _ADDRESS.search(repr(value)) else None
+    shows_its_items = kind.__repr__ in (list.__repr__, tuple.__repr__, dict.__repr__) or hasattr(kind, "_fields")
+    if not shows_its_items or id(value) in seen:
+        return None
+    seen.add(id(value))
+    items: list[object] = [*value, *value.values()] if isinstance(value, dict) else [*value]
+    for item in items:
+        refusal = _refusal_of_repr(item, seen)
+        if refusal is not None:
+            return f"in a {kind.__name__}, {refusal}"
+    return None
+
+
+def _by_address(value: object) -> str:
+    return (
+        f"a {type(value).__name__} has no text but its address, or one that shows an address, which differs from process "
+        f"to process: name an attribute of it"
+    )

@@ -33,7 +33,10 @@ class LostReason(str, enum.Enum):
 
 @dataclass(frozen=True)
 class LostInfo:
-    """A lease that was lost: what ``on_lost`` gets. Its token is left out of ``repr``."""
+    """A lease that was lost: what ``on_lost`` gets.
+
+    Its token is left out of ``repr``, but not by ``dataclasses.asdict``: do not log that.
+    """
 
     name: str
     """The lock's name."""
@@ -49,7 +52,7 @@ class LostInfo:
 class LockInfo:
     """A lock as ``Client.inspect`` found it; out of date as soon as it is returned.
 
-    Its token is left out of ``repr``.
+    Its token is left out of ``repr``, but not by ``dataclasses.asdict``: do not log that.
     """
 
     name: str

@@ -8,6 +8,7 @@ from harness.programs import Program, run_program, start_program
 from harness.proxy import Proxy
 from harness.resp import Connection, Monitor, ReplyError
 from harness.servers import Kind, Server, installed_kinds
+from harness.threads import in_thread
 from harness.waiting import eventually
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ReplyError",
     "Server",
     "eventually",
+    "in_thread",
     "installed_kinds",
     "needs_framework",
     "run_program",

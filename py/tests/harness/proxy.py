@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 
 class Proxy:
@@ -20,6 +21,7 @@ class Proxy:
         self._open.set()
         self._delay = 0.0
         self._swallow = False
+        self._meanwhile: Callable[[], object] | None = None
         self.swallowed = threading.Event()
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
@@ -43,6 +45,11 @@ class Proxy:
         """Drops the next piece that the server sends, and its connection with it; ``swallowed`` is set then."""
         self.swallowed.clear()
         self._swallow = True
+
+    def hold_next_reply(self, meanwhile: Callable[[], object]) -> None:
+        """Holds back the next piece that the server sends until ``meanwhile`` has run, on a thread of the proxy."""
+        with self._lock:
+            self._meanwhile = meanwhile
 
     def cut(self) -> None:
         """Closes every connection; new ones are welcome."""
@@ -79,6 +86,8 @@ class Proxy:
                 self._open.wait()
                 if replies and self._take_swallow():
                     break
+                if replies and (meanwhile := self._take_meanwhile()) is not None:
+                    meanwhile()
                 if replies and self._delay:
                     time.sleep(self._delay)
                 sink.sendall(piece)
@@ -93,6 +102,11 @@ class Proxy:
         if swallow:
             self.swallowed.set()
         return swallow
+
+    def _take_meanwhile(self) -> Callable[[], object] | None:
+        with self._lock:
+            meanwhile, self._meanwhile = self._meanwhile, None
+        return meanwhile
 
 
 def _close(each: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Processes count to 100 in a key, each step under one lock. Arguments: URL, prefix, start method of multiprocessing."""
+"""Processes count to 100 in a key, each step under one lock. Arguments: URL, prefix, start method."""
 
 from __future__ import annotations
 

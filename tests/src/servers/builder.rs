@@ -13,6 +13,7 @@ pub struct ServerBuilder {
     pub(super) port: Option<u16>,
     pub(super) password: Option<String>,
     pub(super) unix_socket: bool,
+    sentinel: bool,
     pub(super) args: Vec<String>,
     pub(super) variables: Vec<(String, String)>,
     lines: Vec<String>,
@@ -25,6 +26,7 @@ impl ServerBuilder {
             port: None,
             password: None,
             unix_socket: false,
+            sentinel: false,
             args: Vec::new(),
             variables: Vec::new(),
             lines: Vec::new(),
@@ -84,6 +86,12 @@ impl ServerBuilder {
             .config("masterauth", ADMIN_PASSWORD)
     }
 
+    /// Makes it a sentinel, which watches what [`config`](Self::config) lines with `sentinel` name. Defaults to a server.
+    pub fn sentinel(mut self) -> Self {
+        self.sentinel = true;
+        self.args(["--sentinel"])
+    }
+
     /// Starts the server and waits, at most 10 s, until it answers PING.
     ///
     /// Panics with the server's log when it does not, and when the kind is not installed.
@@ -93,10 +101,13 @@ impl ServerBuilder {
 
     pub(super) fn configuration(&self, port: u16, dir: &Path, socket: &Path) -> String {
         let mut text = format!(
-            "port {port}\nbind 127.0.0.1\ndaemonize no\nsave \"\"\nappendonly no\nrepl-diskless-sync-delay 0\ndir {dir:?}\n\
-             logfile {log:?}\nuser {ADMIN_USER} on >{ADMIN_PASSWORD} ~* &* +@all\n",
+            "port {port}\nbind 127.0.0.1\ndaemonize no\ndir {dir:?}\nlogfile {log:?}\n\
+             user {ADMIN_USER} on >{ADMIN_PASSWORD} ~* &* +@all\n",
             log = dir.join("server.log"),
         );
+        if !self.sentinel {
+            text.push_str("save \"\"\nappendonly no\nrepl-diskless-sync-delay 0\n");
+        }
         if let Some(password) = &self.password {
             let _ = writeln!(text, "requirepass {password:?}");
         }

@@ -1,15 +1,19 @@
 //! Real servers, one process each, on free ports.
 
 mod builder;
+mod cluster;
 mod each;
 mod kind;
 mod queries;
+mod sentinels;
 mod server;
 mod urls;
 
 pub use builder::ServerBuilder;
+pub use cluster::{ServerCluster, each_cluster};
 pub use each::{any_server, each_server, each_server_with};
 pub use kind::{ServerKind, available};
+pub use sentinels::SentinelGroup;
 pub use server::Server;
 
 /// User with all rights that every server has beside the default user.

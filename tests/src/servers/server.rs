@@ -100,10 +100,13 @@ impl Server {
     /// Returns once the kernel reports the process as stopped.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
-        let stat = format!("/proc/{}/stat", self.pid());
+        crate::assert_eventually("the server is stopped", Duration::from_secs(2), || self.is_paused());
+    }
+
+    /// Whether the process is stopped, or gone.
+    pub fn is_paused(&self) -> bool {
         // The state is the word after the command name, which stands in parentheses.
-        let stopped = || fs::read_to_string(&stat).map_or(true, |text| text.contains(") T"));
-        crate::assert_eventually("the server is stopped", Duration::from_secs(2), stopped);
+        fs::read_to_string(format!("/proc/{}/stat", self.pid())).map_or(true, |text| text.contains(") T"))
     }
 
     /// Lets a paused process go on, with SIGCONT.

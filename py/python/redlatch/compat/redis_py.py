@@ -121,15 +121,17 @@ class Lock:
             else:
                 acquired = lease.acquire(timeout=max(limit, 0))
         if acquired:
-            _kept.keep(lease, ends_by_itself=bool(self.timeout))
+            # In this order, and the other way round in release(): wherever a signal interrupts, the lease is kept only
+            # while release() finds it, and is collected, and so released, when nothing refers to it.
             self._local.lease = lease
+            _kept.keep(lease, ends_by_itself=bool(self.timeout))
         return acquired
 
     def release(self) -> None:
         """Releases the lock. Raises ``LockError`` when it is not held here, ``LockNotOwnedError`` when it was lost."""
         lease = self._held("release a lock that's not owned or is already unlocked")
-        self._local.lease = None
         _kept.drop(lease)
+        self._local.lease = None
         with _their_errors(self.name):
             lease.release()
 
@@ -198,7 +200,14 @@ class Lock:
 
     def _new_lease(self) -> Lease:
         """One for each hold, so that a second acquire of the same object waits for the first, as in redis-py."""
-        return self._client.lease(self.name, ttl=self.timeout or TTL, auto_renew=not self.timeout)
+        try:
+            return self._client.lease(self.name, ttl=self.timeout or TTL, auto_renew=not self.timeout)
+        except (ConfigError, TypeError) as error:
+            # Here the ttl is called timeout.
+            option, _, text = str(error).partition(" ")
+            if option != "ttl":
+                raise
+            raise type(error)(f"timeout {text}") from None
 
     def _held(self, action: str) -> Lease:
         lease: Lease | None = getattr(self._local, "lease", None)

@@ -19,7 +19,7 @@ from redlatch._native import TTL, Lock
 from redlatch._types import Seconds
 
 try:
-    from celery import current_task
+    from celery import Task, current_task
 except ImportError as error:
     raise ImportError("redlatch.contrib.celery needs Celery: pip install 'redlatch[celery]'") from error
 
@@ -53,7 +53,7 @@ def locked_task(
       ``default_retry_delay``), and fails with ``AcquireTimeout`` after the task's ``max_retries``. Called as a
       function, outside of a worker, it raises ``AcquireTimeout``.
 
-    Raises ``ConfigError`` and ``TypeError`` as ``Client.locked``.
+    Raises ``ConfigError`` and ``TypeError`` as ``Client.locked``, and ``TypeError`` above ``@app.task``.
     """
     if on_busy not in ("skip", "wait", "retry"):
         raise ConfigError(f'on_busy = {on_busy!r}: "skip", "wait" or "retry"')
@@ -68,9 +68,16 @@ def locked_task(
         return made.lock(name, ttl=ttl, auto_renew=auto_renew, max_hold=max_hold, wait=limit, on_lost=on_lost)
 
     def retry(timeout: AcquireTimeout, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+        if not current_task:
+            raise timeout
         raise current_task.retry(countdown=countdown, exc=timeout)
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
+        if isinstance(function, Task):
+            raise TypeError(f"the task {function.name} cannot run under a lock: put locked_task below @app.task")
+        return runs_locked(function, template, make_lock, busy[on_busy])
 
     busy: dict[str, Busy | None] = {"skip": skip, "wait": None, "retry": retry}
     if isinstance(client, Client):
         make_lock("checks-the-options")
-    return lambda function: runs_locked(function, template, make_lock, busy[on_busy])
+    return decorate
