@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redlatch_tests::history::{Nanos, now};
-use redlatch_tests::{Proxy, ReplyFault, Server, ServerKind, eventually};
+use redlatch_tests::{Proxy, ReplyFault, SentinelGroup, Server, ServerKind, eventually};
 
 use crate::checker::Span;
 use crate::plan::{Fault, Phase, Planned};
@@ -19,10 +19,17 @@ const SHOTS: usize = 4;
 const LATE: std::ops::Range<u64> = 30..450;
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// What the clients talk to.
+enum Site {
+    /// A server behind a proxy.
+    Single { server: Server, proxy: Proxy },
+    /// Servers that sentinels watch, without a proxy: clients learn the addresses of the servers themselves.
+    Sentinels(SentinelGroup),
+}
+
 /// Where a phase takes place.
 pub(crate) struct Arena {
-    pub(crate) server: Server,
-    pub(crate) proxy: Proxy,
+    site: Site,
     log: File,
     clock: PathBuf,
     /// How far the server's clock is ahead, in ms.
@@ -52,13 +59,40 @@ impl Arena {
                 .variable("FAKETIME_NO_CACHE", "1")
                 .variable("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
-        let server = builder.start();
-        let proxy = Proxy::in_front_of(&server);
+        let site = if phase == Phase::Failover {
+            Site::Sentinels(SentinelGroup::start(kind))
+        } else {
+            let server = builder.start();
+            Site::Single { proxy: Proxy::in_front_of(&server), server }
+        };
         let log = File::options().append(true).create(true).open(dir.join("faults.log"));
         let log = log.expect("the directory of the journals is writable");
         let (open, happened) = (BTreeMap::new(), BTreeMap::new());
         let (outages, forgiven) = (Vec::new(), Vec::new());
-        Arena { server, proxy, log, clock, offset: 0, met: 0, open, outages, forgiven, happened }
+        Arena { site, log, clock, offset: 0, met: 0, open, outages, forgiven, happened }
+    }
+
+    /// Where workers connect to.
+    pub(crate) fn url(&self) -> String {
+        match &self.site {
+            Site::Single { proxy, .. } => proxy.url(),
+            Site::Sentinels(group) => group.url(),
+        }
+    }
+
+    /// The server that has the locks at present.
+    pub(crate) fn server(&self) -> &Server {
+        match &self.site {
+            Site::Single { server, .. } => server,
+            Site::Sentinels(group) => group.primary().expect("there is a primary"),
+        }
+    }
+
+    fn proxy(&self) -> &Proxy {
+        match &self.site {
+            Site::Single { proxy, .. } => proxy,
+            Site::Sentinels(_) => unreachable!("what is done to sentinels needs no proxy"),
+        }
     }
 
     /// Writes a fault down, for whoever reads the journals.
@@ -75,27 +109,28 @@ impl Arena {
         self.note(format_args!("{fault:?} {:?} begins", planned.span));
         self.open.insert(fault, before);
         match fault {
-            Fault::RestartFromLog => self.server.restart(),
+            Fault::RestartFromLog => self.server().restart(),
             Fault::RestartFromSnapshot => self.shut_down_with_snapshot(),
             Fault::RestartEmpty => self.restart_empty(before),
-            Fault::StopServer => self.server.pause(),
-            Fault::PauseClients => self.server.query(&["CLIENT", "PAUSE", &planned.span.as_millis().to_string()]),
-            Fault::DelayReplies => self.proxy.delay_replies(late(planned)),
-            Fault::DelayRequests => self.proxy.delay_requests(late(planned)),
+            Fault::StopServer => self.server().pause(),
+            Fault::PauseClients => self.server().query(&["CLIENT", "PAUSE", &planned.span.as_millis().to_string()]),
+            Fault::DelayReplies => self.proxy().delay_replies(late(planned)),
+            Fault::DelayRequests => self.proxy().delay_requests(late(planned)),
             Fault::CutReply => self.arm(|shot| ReplyFault::CutAfter((planned.dice as usize + shot) % 9)),
             Fault::SwallowReply => self.arm(|_| ReplyFault::Swallow),
-            Fault::SwallowReplies => self.proxy.swallow_replies(),
-            Fault::BlackHole => self.proxy.drop_all(),
-            Fault::Reset => self.proxy.reset_all(),
+            Fault::SwallowReplies => self.proxy().swallow_replies(),
+            Fault::BlackHole => self.proxy().drop_all(),
+            Fault::Reset => self.proxy().reset_all(),
             Fault::KillPubSub => {
-                let killed: usize = self.server.query(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+                let killed: usize = self.server().query(&["CLIENT", "KILL", "TYPE", "pubsub"]);
                 if killed == 0 {
                     self.open.remove(&fault);
                 }
             }
-            Fault::FlushScripts => self.server.query(&["SCRIPT", "FLUSH"]),
+            Fault::FlushScripts => self.server().query(&["SCRIPT", "FLUSH"]),
             Fault::StepForward => self.step(planned.span.as_millis() as i64, before),
             Fault::StepBack => self.step(-(planned.span.as_millis() as i64), before),
+            Fault::KillPrimary => self.kill_primary(before),
             Fault::KillWorker | Fault::StopWorker => unreachable!("the crew does that"),
         }
     }
@@ -103,19 +138,22 @@ impl Arena {
     pub(crate) fn end(&mut self, planned: &Planned) {
         let fault = planned.fault;
         match fault {
-            Fault::StopServer => self.server.resume(),
+            Fault::StopServer => self.server().resume(),
             Fault::DelayReplies
             | Fault::DelayRequests
             | Fault::CutReply
             | Fault::SwallowReply
             | Fault::SwallowReplies
-            | Fault::BlackHole => self.proxy.pass(),
+            | Fault::BlackHole => self.proxy().pass(),
             _ => {}
         }
-        let met = self.proxy.traffic().faults_met;
-        let missed = matches!(fault, Fault::CutReply | Fault::SwallowReply) && met == self.met;
-        self.met = met;
-        if let Some(from) = self.open.remove(&fault).filter(|_| !missed) {
+        let missed = matches!(fault, Fault::CutReply | Fault::SwallowReply) && {
+            let met = self.proxy().traffic().faults_met;
+            std::mem::replace(&mut self.met, met) == met
+        };
+        if fault == Fault::KillPrimary {
+            self.bring_back();
+        } else if let Some(from) = self.open.remove(&fault).filter(|_| !missed) {
             if fault.is_outage() {
                 self.outages.push((from, now() + nanos(RECOVERY)));
             }
@@ -126,23 +164,43 @@ impl Arena {
 
     fn arm(&self, fault: impl Fn(usize) -> ReplyFault) {
         // Any script: what matters most is lost answers of acquires, renewals and releases.
-        (0..SHOTS).for_each(|shot| self.proxy.fault_next_reply_to(b"EVALSHA", fault(shot)));
+        (0..SHOTS).for_each(|shot| self.proxy().fault_next_reply_to(b"EVALSHA", fault(shot)));
     }
 
     /// What the server has confirmed is in the snapshot: it answers nothing between that and its end.
     fn shut_down_with_snapshot(&self) {
-        let _ = self.server.try_query::<()>(&["SHUTDOWN", "SAVE"]);
-        let gone = eventually(LIMIT, || !self.server.is_running());
-        assert!(gone, "the server did not shut down: {}", self.server.log());
-        self.server.restart();
+        let _ = self.server().try_query::<()>(&["SHUTDOWN", "SAVE"]);
+        let gone = eventually(LIMIT, || !self.server().is_running());
+        assert!(gone, "the server did not shut down: {}", self.server().log());
+        self.server().restart();
+    }
+
+    /// What the replicas had not received is lost. Until another one has taken over nobody gets a lock.
+    fn kill_primary(&mut self, before: Nanos) {
+        let Site::Sentinels(group) = &self.site else { unreachable!("there are no sentinels") };
+        let former = group.primary().expect("there is a primary");
+        former.kill();
+        let gone = now();
+        group.wait_other_than(former.port());
+        let other = now();
+        self.forgiven.push((before, gone + nanos(TTL)));
+        self.outages.push((before, other + nanos(TTL + RECOVERY)));
+        self.count(Fault::KillPrimary);
+    }
+
+    /// As a replica, which the sentinels see to.
+    fn bring_back(&mut self) {
+        let Site::Sentinels(group) = &self.site else { unreachable!("there are no sentinels") };
+        group.servers().iter().filter(|server| !server.is_running()).for_each(Server::restart);
+        group.wait_settled();
     }
 
     fn restart_empty(&mut self, before: Nanos) {
-        self.server.kill();
+        self.server().kill();
         // After this instant nothing renews a lease from before.
         let gone = now();
-        let _ = fs::remove_file(self.server.dir().join("dump.rdb"));
-        self.server.restart();
+        let _ = fs::remove_file(self.server().dir().join("dump.rdb"));
+        self.server().restart();
         self.forgiven.push((before, gone + nanos(TTL)));
     }
 
@@ -161,7 +219,7 @@ impl Arena {
     }
 
     fn offset_of_server(&self) -> i64 {
-        let time: Vec<String> = self.server.query(&["TIME"]);
+        let time: Vec<String> = self.server().query(&["TIME"]);
         let millis = |text: &String, per: i64| text.parse::<i64>().expect("a number") * per;
         let server = millis(&time[0], 1_000) + millis(&time[1], 1) / 1_000;
         let here = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

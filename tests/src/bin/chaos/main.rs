@@ -3,16 +3,17 @@
 //!
 //! | part | what is done to the server, beside what is done to connections and workers |
 //! |---|---|
-//! | faithful, three fifths of the time | it is stopped, paused, killed and started again with its data: nothing is forgiven |
+//! | faithful, three fifths of the time or two | it is stopped, paused, killed and started again with its data: nothing is forgiven |
 //! | forgetful, a fifth | it is killed and starts again with nothing, or with a snapshot |
 //! | stepping, a fifth | its clock jumps, where the server `valkey-9.1` and libfaketime are there |
+//! | failover, a fifth, in runs of 100 s and more | it is killed, and sentinels put a replica in its place; no proxy here |
 //!
 //! Every worker notes on the clock that all processes share when it asked, when it was granted, until when it could rely on
 //! the lease, and the fence; and writes under the lock to a fenced store. At the end a checker reads all of it:
 //!
 //! | value | limit |
 //! |---|---|
-//! | overlaps: two workers could rely on a lock at once; forgiven for a ttl from a loss of data or a step forward on | 0 |
+//! | overlaps: two workers could rely on a lock at once; forgiven for a ttl from a loss of data, a failover or a step forward on | 0 |
 //! | regressions: a fence not larger than that of a lease before | 0 |
 //! | stale_writes, wrong_refusals: the store accepted what is stale, or refused what is not | 0 |
 //! | refused_holders: it refused the holder of a valid lease | 0 |

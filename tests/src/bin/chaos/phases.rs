@@ -21,6 +21,8 @@ use crate::{KEYS, SLACK, TTL, TURN, WAIT};
 
 /// At the end of each part, without faults: who waits must be served.
 const CALM: Duration = Duration::from_secs(2);
+/// Sentinels take their time: with fewer seconds than these there is no failover.
+const LONG: f64 = 100.0;
 const RULES: Rules = Rules { ttl: TTL, turn: TURN, wait: WAIT, poll: Duration::from_millis(240), slack: SLACK };
 /// Where Debian and others put libfaketime.
 const FAKETIME: [&str; 4] = [
@@ -44,10 +46,15 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     } else {
         faketime.ok_or("no steps of the clock: libfaketime is not installed".to_owned())
     };
-    let mut parts = vec![(Phase::Faithful, 0.6, first, None), (Phase::Forgetful, 0.2, first, None)];
+    let mut parts = vec![(Phase::Faithful, first, None), (Phase::Forgetful, first, None)];
     match stepping {
-        Ok(library) => parts.push((Phase::Stepping, 0.2, ServerKind::Valkey91, Some(library))),
+        Ok(library) => parts.push((Phase::Stepping, ServerKind::Valkey91, Some(library))),
         Err(reason) => missing.push(reason),
+    }
+    if options.seconds >= LONG {
+        parts.push((Phase::Failover, first, None));
+    } else {
+        missing.push(format!("no failover: it takes a run of {LONG} s"));
     }
     let languages: Vec<&str> = programs.iter().map(Program::name).collect();
     println!("seed {}, {} s, workers {}", options.seed, options.seconds, languages.join(" "));
@@ -55,10 +62,10 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
 
     let dir = std::env::temp_dir().join(format!("redlatch-chaos-{}", std::process::id()));
     let mut limits = Limits::default();
-    for (number, (phase, share, kind, library)) in parts.into_iter().enumerate() {
+    for (number, (phase, kind, library)) in parts.into_iter().enumerate() {
         let dir = dir.join(phase.name());
         fs::create_dir_all(&dir).expect("the temporary directory is writable");
-        let length = Duration::from_secs_f64(options.seconds * share);
+        let length = Duration::from_secs_f64(options.seconds * share(phase, options.seconds));
         let seed = options.seed.wrapping_mul(31).wrapping_add(number as u64);
         let schedule = plan::draw(phase, length.saturating_sub(CALM), programs.len(), seed);
         let arena = Arena::start(phase, kind, library, &dir);
@@ -73,6 +80,15 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
         println!("seed {}, journals in {}", options.seed, dir.display());
     }
     Ok(good)
+}
+
+/// Which part of the time a phase gets.
+fn share(phase: Phase, seconds: f64) -> f64 {
+    match phase {
+        Phase::Faithful if seconds < LONG => 0.6,
+        Phase::Faithful => 0.4,
+        Phase::Forgetful | Phase::Stepping | Phase::Failover => 0.2,
+    }
 }
 
 /// Any Python 3 serves the store, which needs nothing but the standard library.
@@ -100,14 +116,14 @@ fn play(
     seed: u64,
 ) -> Part {
     let store = Store::start(python, dir);
-    let mut crew = Crew::start(programs, arena.proxy.url(), store.socket(), dir, seed);
+    let mut crew = Crew::start(programs, arena.url(), store.socket(), dir, seed);
     follow(schedule, length, &mut arena, &mut crew);
     let hanging = crew.end();
     let end = history::now();
     // A step back lets keys from before stay for longer.
     let grace = if phase == Phase::Stepping { Duration::from_millis(2_500) } else { Duration::ZERO };
-    let outlived = outlived(&arena.server, TTL + grace);
-    let leftovers = leftovers(&arena.server);
+    let outlived = outlived(arena.server(), TTL + grace);
+    let leftovers = leftovers(arena.server());
     let lives = crew.lives();
     let stops = lives.iter().flat_map(|life| life.stops.iter().map(|span| (life.worker, *span))).collect();
     let story = Story::of(&lives, end);

@@ -13,6 +13,8 @@ pub(crate) enum Phase {
     Forgetful,
     /// The server's clock is stepped.
     Stepping,
+    /// Sentinels put a replica in the place of the server.
+    Failover,
 }
 
 impl Phase {
@@ -21,6 +23,7 @@ impl Phase {
             Phase::Faithful => "faithful",
             Phase::Forgetful => "forgetful",
             Phase::Stepping => "stepping",
+            Phase::Failover => "failover",
         }
     }
 
@@ -45,6 +48,7 @@ impl Phase {
                 &[Fault::RestartEmpty, Fault::RestartFromSnapshot, Fault::SwallowReply, Fault::KillPubSub]
             }
             Phase::Stepping => &[Fault::StepForward, Fault::StepBack],
+            Phase::Failover => &[Fault::KillPrimary],
         }
     }
 
@@ -95,6 +99,8 @@ pub(crate) enum Fault {
     StepForward,
     /// The server's clock jumps back.
     StepBack,
+    /// The primary is killed, and comes back as a replica of the one that took over.
+    KillPrimary,
 }
 
 impl Fault {
@@ -113,6 +119,7 @@ impl Fault {
             Fault::DelayReplies | Fault::DelayRequests => (400, 900),
             Fault::CutReply | Fault::SwallowReply => (300, 301),
             Fault::StepForward | Fault::StepBack => (200, 2_500),
+            Fault::KillPrimary => (8_000, 10_000),
             _ => (0, 1),
         }
     }
@@ -195,7 +202,7 @@ fn between(dice: &mut Rng, (least, most): (Duration, Duration)) -> Duration {
 mod tests {
     use super::*;
 
-    const PHASES: [Phase; 3] = [Phase::Faithful, Phase::Forgetful, Phase::Stepping];
+    const PHASES: [Phase; 4] = [Phase::Faithful, Phase::Forgetful, Phase::Stepping, Phase::Failover];
 
     #[test]
     fn the_same_seed_gives_the_same_schedule_and_another_one_another() {
