@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// What the clients talk to.
 enum Site {
     /// A server behind a proxy.
-    Single { server: Server, proxy: Proxy },
+    Single { server: Box<Server>, proxy: Proxy },
     /// Servers that sentinels watch, without a proxy: clients learn the addresses of the servers themselves.
     Sentinels(SentinelGroup),
 }
@@ -62,7 +62,7 @@ impl Arena {
         let site = if phase == Phase::Failover {
             Site::Sentinels(SentinelGroup::start(kind))
         } else {
-            let server = builder.start();
+            let server = Box::new(builder.start());
             Site::Single { proxy: Proxy::in_front_of(&server), server }
         };
         let log = File::options().append(true).create(true).open(dir.join("faults.log"));
