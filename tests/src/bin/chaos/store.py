@@ -38,6 +38,11 @@ class Store:
         self.database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self.database.executescript(SCHEMA)
 
+    def serve(self, verb: str, *numbers: int) -> str:
+        if verb == "begin":
+            return self.begin(*numbers)
+        return self.write(*numbers) if verb == "write" else self.dump()
+
     def begin(self, key: int, fence: int) -> str:
         with self.turn, self.database:
             self.database.execute("BEGIN")
@@ -77,8 +82,7 @@ class Handler(socketserver.StreamRequestHandler):
         try:
             for line in self.rfile:
                 verb, *numbers = line.decode().split()
-                serve = {"begin": self.store.begin, "write": self.store.write, "dump": self.store.dump}[verb]
-                self.wfile.write((serve(*map(int, numbers)) + "\n").encode())
+                self.wfile.write((self.store.serve(verb, *map(int, numbers)) + "\n").encode())
         except ConnectionError:
             # A worker was killed.
             pass
