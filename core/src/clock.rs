@@ -169,22 +169,19 @@ impl ManualClock {
     /// Blocks for as long as that work takes; a step in which a callback blocks ends after 2 s.
     pub fn advance(&self, span: Duration) {
         let target = self.moment().after(span);
-        // Threads that have just begun, or were called for something new, have yet to say until when they sleep.
-        self.settle(self.moment());
         loop {
-            let next = {
-                let mut state = self.state();
-                let now = Moment(state.now);
-                let due = state.sleepers.iter().map(|sleep| sleep.until);
-                let next = due.filter(|until| *until > now).min().unwrap_or(target).min(target);
-                state.now = next.0;
-                next
-            };
-            self.wake_all();
-            self.settle(next);
-            if next >= target {
+            // Threads that have just begun, or were called for something new, have yet to say until when they sleep. Under
+            // one lock with the choice of the next instant: a sleeper that wakes early leaves the list, and time would
+            // pass over its own.
+            let mut state = self.settled();
+            let now = Moment(state.now);
+            if now >= target {
                 return;
             }
+            let due = state.sleepers.iter().map(|sleep| sleep.until);
+            state.now = due.filter(|until| *until > now).min().unwrap_or(target).min(target).0;
+            drop(state);
+            self.wake_all();
         }
     }
 
@@ -203,18 +200,23 @@ impl ManualClock {
         }
     }
 
-    fn settle(&self, now: Moment) {
-        let busy = |state: &mut ManualState| state.awake > 0 || state.sleepers.iter().any(|sleep| sleep.until <= now);
+    /// The state, when no library thread has anything left to do at this instant, or does not come to an end of it.
+    fn settled(&self) -> MutexGuard<'_, ManualState> {
+        let busy = |state: &mut ManualState| {
+            let now = Moment(state.now);
+            state.awake > 0 || state.sleepers.iter().any(|sleep| sleep.until <= now)
+        };
         let mut state = self.state();
         // In slices: a process that is stopped for a while gives its threads their time when it goes on.
         for _ in 0..Self::SETTLE.as_millis() / Self::SLICE.as_millis() {
             let waited = self.inner.changed.wait_timeout_while(state, Self::SLICE, busy);
             let (next, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
-            if !outcome.timed_out() {
-                return;
-            }
             state = next;
+            if !outcome.timed_out() {
+                break;
+            }
         }
+        state
     }
 
     fn sleep_begins(&self, monitor: usize, until: Moment, background: bool) -> u64 {

@@ -76,9 +76,9 @@ fn the_client_options_of_the_readme_are_those_of_the_builder() {
     expected.extend([
         row("key_prefix", &format!("`{}`", options::KEY_PREFIX), &prefix),
         row("label", "none", &label),
-        row("tls_ca", "none", "PEM file, `rediss://` only"),
-        row("tls_cert", "none", "PEM file, `rediss://` only"),
-        row("tls_key", "none", "PEM file, `rediss://` only"),
+        row("tls_ca", "none", "PEM file, `rediss…` only"),
+        row("tls_cert", "none", "PEM file, `rediss…` only"),
+        row("tls_key", "none", "PEM file, `rediss…` only"),
         row("manual_clock", "none", "`memory://` only"),
         row("holder_function", "threads", "–"),
     ]);

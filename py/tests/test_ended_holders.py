@@ -71,6 +71,11 @@ def test_a_plain_greenlet_is_noticed_to_have_ended_when_it_is_collected(
     assert eventually(lambda: server.call("EXISTS", f"{prefix}a") == 0)
 
 
+def _attributes(task: object) -> int:
+    """How many attributes were put on a task. The type of tasks that is written in C shows them to nobody else."""
+    return sum(len(each) for each in gc.get_referents(task) if isinstance(each, dict))
+
+
 def test_greenlets_of_one_task_left_a_mark_on_it_each() -> None:
     needs_framework("greenlet")
     from greenlet import greenlet
@@ -85,36 +90,34 @@ def test_greenlets_of_one_task_left_a_mark_on_it_each() -> None:
 
         async def main() -> None:
             task = asyncio.current_task()
-            lock.hold_count  # noqa: B018
-            before = len(vars(task))
+            assert greenlet(work).switch()
+            before = _attributes(task)
             for _ in range(100):
                 assert greenlet(work).switch()
-            assert len(vars(task)) == before
+            assert _attributes(task) == before > 0
 
         asyncio.run(main())
 
 
-def test_a_lease_could_not_be_handed_over_beside_a_thread_that_reads_it() -> None:
+def test_a_lease_could_not_be_handed_over_beside_a_thread_that_reads_it(client: redlatch.Client) -> None:
     reads = [0, 0]
     stop = threading.Event()
-    with MemoryClient() as client:
-        lease = client.lease("a")
+    lease = client.lease("a")
 
-        def watch(number: int) -> None:
-            while not stop.is_set():
-                reads[number] += lease.held
-                reads[number] += lease.remaining > 0
+    def watch(number: int) -> None:
+        while not stop.is_set():
+            reads[number] += lease.held
 
-        threads = [threading.Thread(target=watch, args=(number,)) for number in range(len(reads))]
+    threads = [threading.Thread(target=watch, args=(number,)) for number in range(len(reads))]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(100):
+            assert lease.acquire(timeout=5)
+            client.adopt("a", lease.into_token()).release()
+    finally:
+        stop.set()
         for thread in threads:
-            thread.start()
-        try:
-            for _ in range(300):
-                assert lease.acquire(timeout=5)
-                client.adopt("a", lease.into_token()).release()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+            thread.join()
     # They read while it was held, or this would show nothing.
     assert min(reads) > 100

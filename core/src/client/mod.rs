@@ -212,7 +212,12 @@ impl Client {
         let began = engine.config.clock.now();
         let by = began.after(engine.config.io_timeout);
         let mut answer = engine.transport.release(&request, by);
-        if matches!(&answer, Err(fault) if fault.is_worth_repeating()) {
+        // A try that got no answer may have done it: the token was there just before.
+        let mut may_be_done = false;
+        if let Err(fault) = &answer
+            && fault.is_worth_repeating()
+        {
+            may_be_done = fault.unanswered;
             let _quiet = Quiet::begin();
             answer = engine.transport.release(&request, by);
         }
@@ -220,8 +225,9 @@ impl Client {
             let tried = engine.config.clock.now().since(began);
             engine.key_error("release", name, &key, fault, tried)
         })?;
-        tracing::warn!(lock = name, owner = info.owner(), released = answer.reply.released, "lock released by force");
-        Ok(answer.reply.released)
+        let released = answer.reply.released || may_be_done;
+        tracing::warn!(lock = name, owner = info.owner(), released, "lock released by force");
+        Ok(released)
     }
 
     /// For bindings with a [`holder_function`](ClientBuilder::holder_function): releases in the background what the holder of

@@ -159,6 +159,6 @@ def _refusal_of_repr(value: object, seen: set[int]) -> str | None:
 
 def _by_address(value: object) -> str:
     return (
-        f"a {type(value).__name__} has no text but its address, or one that shows an address, which differs from process "
-        f"to process: name an attribute of it"
+        f"a {type(value).__name__} has no text but its address, or one that shows an address, which differs from "
+        "process to process: name an attribute of it"
     )

@@ -74,10 +74,12 @@ class Proxy:
                     return
                 client.close()
                 continue
+            for each in (client, server):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # From here on another thread may close them.
             with self._lock:
                 self._sockets |= {client, server}
             for source, sink, replies in ((client, server, False), (server, client, True)):
-                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self._pump, args=(source, sink, replies), daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, replies: bool) -> None:

@@ -49,7 +49,7 @@ for _ in range(5):
         assert interrupted(lambda: client.inspect("a")) is not None
         interrupted(lock.release)
         assert interrupted(lambda: lock.acquire(blocking=False))
-        interrupted(lambda: client.force_release("a"))
+        assert interrupted(lambda: client.force_release("a"))
         assert not interrupted(lock.locked)
         with contextlib.suppress(redlatch.LostError):
             lock.release()

@@ -37,7 +37,9 @@ signal.signal(signal.SIGUSR1, handle)
 setting_up = redlatch.Client(f"redis://127.0.0.1:{port}/0", key_prefix=prefix)
 client = redlatch.Client(proxy.url, key_prefix=prefix, renewal_threads=1)
 lock, lease = client.lock("a", ttl=60), client.lease("b", ttl=60)
-holds = {"renew": lock, "release": lock, "lease.renew": lease, "lease.release": lease, "into_token": lease}
+holds: dict[str, redlatch.Lock | redlatch.Lease] = {
+    "renew": lock, "release": lock, "lease.renew": lease, "lease.release": lease, "into_token": lease,
+}  # fmt: skip
 token = ""
 if request == "adopt":
     handed = setting_up.lease("b", ttl=60)
@@ -76,7 +78,7 @@ asking = False
 if request == "into_token":
     setting_up.adopt("b", str(outcome), ttl=60).release()
 elif request == "force_release":
-    # Whether it was this very request, or the one before its repetition, is not told.
+    assert outcome is True
     assert not setting_up.lock("a").locked()
 elif request == "adopt":
     assert isinstance(outcome, redlatch.Lease) and outcome.held
@@ -86,7 +88,7 @@ else:
 if request.endswith("release"):
     # Confirmed, and not left to the background.
     assert client.stats()["release_unconfirmed"] == 0
-    assert not setting_up.lock(prefix).locked()
+    assert not setting_up.lock("a" if request == "release" else "b").locked()
 assert handled == [True], handled
 print("handled once, succeeded")
 for each in (client, setting_up):
