@@ -11,6 +11,10 @@ FEATURES := --all-features
 # Tests start servers of their own and measure time: more of them at once than cores blurs the measurement.
 TEST_THREADS ?= 2
 
+# How long `make chaos` lasts, and its seed: a random one unless it is told.
+MINUTES ?= 2
+SEED ?=
+
 # Passed on to the demo, the benchmarks, the soak test or pytest: make bench ARGS="--quick"
 ARGS ?=
 
@@ -39,7 +43,7 @@ test: setup ## Run every check that a change must pass
 	$(step) 'documentation'
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps $(FEATURES)
 	$(step) 'Python: wheel and types'
-	scripts/python.sh wheel
+	scripts/python.sh install
 	scripts/python.sh types
 	$(step) 'unit, integration and documentation tests'
 	cargo test --workspace $(FEATURES) -- --test-threads=$(TEST_THREADS)
@@ -65,7 +69,7 @@ test-py: setup ## Check the Python package alone: PYTHONS="3.11" on one interpre
 
 .PHONY: bench
 bench: setup ## Run the benchmarks
-	scripts/python.sh bench
+	scripts/python.sh install
 	@status=0; for bench in bench handover python c; do \
 		cargo run --release -p redlatch-tests --bin $$bench -- $(ARGS) || status=$$?; \
 	done; exit $$status
@@ -73,6 +77,11 @@ bench: setup ## Run the benchmarks
 .PHONY: soak
 soak: setup ## Kill and stop processes that share a lock, for ARGS="--seconds 60"
 	cargo run --release -p redlatch-tests --bin soak -- $(ARGS)
+
+.PHONY: chaos
+chaos: setup ## Processes in three languages, while server, network and processes fail: MINUTES=2 SEED=
+	scripts/python.sh install
+	cargo run --release -p redlatch-tests --bin chaos -- --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: fmt
 fmt: ## Format the code

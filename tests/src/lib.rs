@@ -10,6 +10,8 @@
 //! | another process that waits, holds, stalls or dies | [`Process`] |
 //! | wait without a hopeful sleep | [`eventually`], [`assert_eventually`], [`Monitor::wait_idle`] |
 //! | measure, and say what is over its limit | [`mod@bench`] |
+//! | what worker processes did, and what that says about the locks | [`mod@history`] |
+//! | a Python that has the package | [`Interpreter`] |
 //! | programs in C against libredlatch | [`c`] |
 //! | threads and memory of this process | [`thread_names`], [`thread_count`], [`rss_bytes`] |
 //!
@@ -34,6 +36,8 @@
 
 pub mod bench;
 pub mod c;
+pub mod history;
+mod interpreter;
 mod launch;
 mod monitor;
 mod observe;
@@ -43,6 +47,7 @@ mod proxy;
 mod servers;
 mod wire;
 
+pub use interpreter::Interpreter;
 pub use monitor::{Monitor, MonitorLine};
 pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread_names};
 pub use process::Process;

@@ -15,6 +15,7 @@ pub struct ServerBuilder {
     pub(super) unix_socket: bool,
     sentinel: bool,
     pub(super) args: Vec<String>,
+    pub(super) variables: Vec<(String, String)>,
     lines: Vec<String>,
 }
 
@@ -27,6 +28,7 @@ impl ServerBuilder {
             unix_socket: false,
             sentinel: false,
             args: Vec::new(),
+            variables: Vec::new(),
             lines: Vec::new(),
         }
     }
@@ -55,6 +57,12 @@ impl ServerBuilder {
     /// Adds arguments after the configuration file on the command line. Defaults to none.
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable of the server's environment. Defaults to that of the test process.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 

@@ -74,6 +74,14 @@ impl Server {
         keys
     }
 
+    /// Keys of locks, and whatever else is there, that must be gone once nobody holds, waits or has a turn: everything but
+    /// fences and tombstones. Sorted.
+    pub fn lock_leftovers(&self) -> Vec<String> {
+        let mut keys = self.keys("*");
+        keys.retain(|key| !key.ends_with(":redlatch:fence") && !key.contains(":redlatch:gone:"));
+        keys
+    }
+
     /// Sets `key` to `value`, without ttl.
     pub fn set(&self, key: &str, value: &str) {
         self.query(&["SET", key, value])

@@ -165,6 +165,7 @@ impl Server {
         fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         let mut command = launch::bound_command(binary);
         command.arg(&file).args(&self.options.args).current_dir(&self.dir);
+        command.envs(self.options.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         // Complaints about the configuration come before the log file is open.
         let log = fs::File::options().append(true).create(true).open(self.dir.join("server.log"));

@@ -22,7 +22,6 @@
 #![forbid(unsafe_code)]
 
 mod handover;
-mod interpreter;
 mod pair;
 mod player;
 mod reentry;
@@ -31,9 +30,8 @@ mod threads;
 use std::process::ExitCode;
 
 use redlatch_tests::bench::{Arguments, Placement, Report};
-use redlatch_tests::{Server, any_server};
+use redlatch_tests::{Interpreter, Server, any_server};
 
-use interpreter::Interpreter;
 use player::Stage;
 
 const SECTIONS: [&str; 4] = ["pair", "re-entry", "hand-over", "threads"];
@@ -50,7 +48,7 @@ fn main() -> ExitCode {
         eprintln!("python: no server is installed; `make setup` installs one");
         return ExitCode::from(2);
     };
-    let interpreter = match Interpreter::find() {
+    let interpreter = match Interpreter::find("python/player.py") {
         Ok(interpreter) => interpreter,
         Err(missing) => {
             eprintln!("python: {missing}");

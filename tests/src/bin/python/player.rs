@@ -4,9 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use redlatch_tests::bench::Placement;
-use redlatch_tests::{Process, Server};
-
-use crate::interpreter::{self, Interpreter};
+use redlatch_tests::{Interpreter, Process, Server};
 
 /// How long a player may take for anything.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -24,7 +22,7 @@ pub(crate) struct Player(Process);
 impl Player {
     /// On the clients' core.
     pub(crate) fn start(stage: &Stage<'_>) -> Player {
-        let arguments = interpreter::arguments(&stage.server.url());
+        let arguments = stage.interpreter.arguments(&stage.server.url());
         let mut process = Process::start(stage.interpreter.program(), arguments);
         stage.placement.pin_client_process(process.pid());
         process.expect("ready", LIMIT);

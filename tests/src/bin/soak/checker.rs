@@ -3,38 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::journal::{Event, NOTHING, Nanos, Record};
-
-/// One worker process from its start to its end.
-#[derive(Debug, Default)]
-pub(crate) struct Life {
-    /// Which of the workers, whatever its process.
-    pub(crate) worker: usize,
-    pub(crate) records: Vec<Record>,
-    /// When it was surely dead, if it was killed.
-    pub(crate) killed: Option<Nanos>,
-    /// From before each SIGSTOP until after its SIGCONT.
-    pub(crate) stops: Vec<(Nanos, Nanos)>,
-}
-
-/// A span in which a thread could rely on the lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) worker: usize,
-    pub(crate) thread: usize,
-    pub(crate) from: Nanos,
-    pub(crate) until: Nanos,
-    pub(crate) fence: u64,
-}
-
-/// A wait for the lock, ended by a grant, an error, a kill, or the end of the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wait {
-    pub(crate) worker: usize,
-    pub(crate) thread: usize,
-    pub(crate) from: Nanos,
-    pub(crate) until: Nanos,
-}
+use redlatch_tests::history::{Held, Nanos, Story, Wait};
 
 /// What the journals show.
 #[derive(Debug, Default)]
@@ -61,76 +30,23 @@ pub(crate) struct Findings {
     pub(crate) failures: Vec<String>,
 }
 
-/// Checks all lives of a run that ended at `end`; `patience` is how long a waiter may get nothing.
-pub(crate) fn check(lives: &[Life], end: Nanos, patience: Duration) -> Findings {
-    let mut findings = Findings::default();
-    let (mut held, mut waits) = (Vec::new(), Vec::new());
-    for life in lives {
-        let threads = life.records.iter().map(|record| record.thread).max().map_or(0, |last| last + 1);
-        for thread in 0..threads {
-            follow(life, thread, end, &mut held, &mut waits, &mut findings);
-        }
-    }
-    held.sort_by_key(|it| (it.from, it.until));
-    findings.acquisitions = held.len();
-    for it in &held {
+/// Checks a story; `patience` is how long a waiter may get nothing.
+pub(crate) fn check(story: Story, patience: Duration) -> Findings {
+    let held = &story.held;
+    let mut findings = Findings {
+        acquisitions: held.len(),
+        stale: story.stale,
+        failures: story.failures.into_iter().map(|(_, error)| error).collect(),
+        ..Findings::default()
+    };
+    story.losses.into_iter().for_each(|(_, reason)| *findings.lost.entry(reason).or_default() += 1);
+    story.releases.into_iter().for_each(|(_, outcome)| *findings.releases.entry(outcome).or_default() += 1);
+    for it in held {
         *findings.shares.entry((it.worker, it.thread)).or_default() += 1;
     }
-    compare_neighbours(&held, &mut findings);
-    find_hung(&held, waits, patience, &mut findings);
+    compare_neighbours(held, &mut findings);
+    find_hung(held, story.waits, patience, &mut findings);
     findings
-}
-
-/// Follows one thread through its journal.
-fn follow(
-    life: &Life,
-    thread: usize,
-    end: Nanos,
-    held: &mut Vec<Held>,
-    waits: &mut Vec<Wait>,
-    findings: &mut Findings,
-) {
-    let worker = life.worker;
-    let death = life.killed.unwrap_or(end);
-    let mut waiting = None;
-    let mut holding = None;
-    let mut waited = |from: Option<Nanos>, until: Nanos| {
-        let Some(from) = from else { return };
-        // A stopped process cannot take what it is given: its wait begins anew.
-        let resumed = life.stops.iter().map(|(_, resumed)| (*resumed).min(until));
-        waits.push(Wait { worker, thread, from: resumed.fold(from, Nanos::max), until });
-    };
-    for Record { event, .. } in life.records.iter().filter(|record| record.thread == thread) {
-        match event {
-            Event::Waits { at } => waiting = Some(*at),
-            Event::Granted { at, deadline, fence } => {
-                waited(waiting.take(), *at);
-                holding = Some((Held { worker, thread, from: *at, until: *at, fence: *fence }, *deadline));
-            }
-            Event::Stale { at } => {
-                waited(waiting.take(), *at);
-                findings.stale += 1;
-            }
-            Event::Ends { at, lost } => {
-                if let Some((span, _)) = holding.take() {
-                    held.push(Held { until: *at, ..span });
-                }
-                if lost != NOTHING {
-                    *findings.lost.entry(lost.clone()).or_default() += 1;
-                }
-            }
-            Event::Released { outcome, .. } => *findings.releases.entry(outcome.clone()).or_default() += 1,
-            Event::Failed { at, error } => {
-                waited(waiting.take(), *at);
-                findings.failures.push(error.clone());
-            }
-            Event::Done { .. } => waiting = None,
-        }
-    }
-    waited(waiting.take(), death);
-    if let Some((span, deadline)) = holding {
-        held.push(Held { until: death.min(deadline), ..span });
-    }
 }
 
 /// `held` is sorted by its beginnings.
@@ -174,20 +90,26 @@ fn find_hung(held: &[Held], waits: Vec<Wait>, patience: Duration, findings: &mut
 
 #[cfg(test)]
 mod tests {
+    use redlatch_tests::history::{Ending, Event, Life, NOTHING, Record};
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_nanos(1_000);
 
+    fn judge(lives: &[Life], end: Nanos) -> Findings {
+        check(Story::of(lives, end), PATIENCE)
+    }
+
     fn waits(thread: usize, at: Nanos) -> Record {
-        Record { thread, event: Event::Waits { at } }
+        Record { thread, key: 0, event: Event::Waits { at } }
     }
 
     fn granted(thread: usize, at: Nanos, fence: u64) -> Record {
-        Record { thread, event: Event::Granted { at, deadline: at + 500, fence } }
+        Record { thread, key: 0, event: Event::Granted { at, deadline: at + 500, fence } }
     }
 
     fn ends(thread: usize, at: Nanos) -> Record {
-        Record { thread, event: Event::Ends { at, lost: NOTHING.to_owned() } }
+        Record { thread, key: 0, event: Event::Ends { at, lost: NOTHING.to_owned() } }
     }
 
     fn life(worker: usize, records: impl Into<Vec<Record>>) -> Life {
@@ -198,7 +120,7 @@ mod tests {
     fn a_clean_run_has_no_findings() {
         let one = life(0, [waits(0, 1), granted(0, 10, 1), ends(0, 20), waits(0, 21), granted(0, 50, 3), ends(0, 60)]);
         let other = life(1, [waits(0, 2), granted(0, 30, 2), ends(0, 40)]);
-        let found = check(&[one, other], 100, PATIENCE);
+        let found = judge(&[one, other], 100);
         assert_eq!((found.acquisitions, found.overlaps.len(), found.regressions.len(), found.hung.len()), (3, 0, 0, 0));
         assert_eq!((found.longest_gap, found.longest_gap_from), (Duration::from_nanos(10), 20));
         assert_eq!(found.shares, BTreeMap::from([((0, 0), 2), ((1, 0), 1)]));
@@ -209,7 +131,7 @@ mod tests {
     fn two_holders_at_once_are_found() {
         let one = life(0, [granted(0, 10, 1), ends(0, 20)]);
         let other = life(1, [granted(0, 19, 2), ends(0, 40)]);
-        let found = check(&[one, other], 100, PATIENCE);
+        let found = judge(&[one, other], 100);
         assert_eq!(found.overlaps.len(), 1);
         assert_eq!((found.overlaps[0].0.worker, found.overlaps[0].1.worker), (0, 1));
     }
@@ -218,24 +140,24 @@ mod tests {
     fn a_short_hold_inside_a_long_one_hides_no_later_overlap() {
         let one = life(0, [granted(0, 10, 1), ends(0, 90)]);
         let others = life(1, [granted(0, 20, 2), ends(0, 30), granted(1, 50, 3), ends(1, 60)]);
-        assert_eq!(check(&[one, others], 100, PATIENCE).overlaps.len(), 2);
+        assert_eq!(judge(&[one, others], 100).overlaps.len(), 2);
     }
 
     #[test]
     fn a_killed_holder_has_the_lock_until_it_is_dead_but_not_beyond_its_deadline() {
         let late = |from| life(1, [granted(0, from, 2), ends(0, from + 10)]);
         let killed = |at| Life { killed: Some(at), ..life(0, [granted(0, 10, 1)]) };
-        assert_eq!(check(&[killed(100), late(99)], 2_000, PATIENCE).overlaps.len(), 1);
-        assert_eq!(check(&[killed(100), late(100)], 2_000, PATIENCE).overlaps.len(), 0);
-        assert_eq!(check(&[killed(900), late(509)], 2_000, PATIENCE).overlaps.len(), 1);
-        assert_eq!(check(&[killed(900), late(510)], 2_000, PATIENCE).overlaps.len(), 0);
+        assert_eq!(judge(&[killed(100), late(99)], 2_000).overlaps.len(), 1);
+        assert_eq!(judge(&[killed(100), late(100)], 2_000).overlaps.len(), 0);
+        assert_eq!(judge(&[killed(900), late(509)], 2_000).overlaps.len(), 1);
+        assert_eq!(judge(&[killed(900), late(510)], 2_000).overlaps.len(), 0);
     }
 
     #[test]
     fn a_holder_that_never_says_it_ended_has_the_lock_until_its_deadline() {
         let silent = life(0, [granted(0, 10, 1)]);
         let other = life(1, [granted(0, 509, 2), ends(0, 520)]);
-        assert_eq!(check(&[silent, other], 2_000, PATIENCE).overlaps.len(), 1);
+        assert_eq!(judge(&[silent, other], 2_000).overlaps.len(), 1);
     }
 
     #[test]
@@ -243,7 +165,7 @@ mod tests {
         for fence in [4, 5] {
             let one = life(0, [granted(0, 10, 5), ends(0, 20)]);
             let other = life(1, [granted(0, 30, fence), ends(0, 40)]);
-            let found = check(&[other, one], 100, PATIENCE);
+            let found = judge(&[other, one], 100);
             assert_eq!((found.regressions.len(), found.overlaps.len()), (1, 0), "{fence}");
         }
     }
@@ -252,23 +174,23 @@ mod tests {
     fn a_waiter_that_others_pass_for_too_long_hangs() {
         let passed = life(0, [waits(0, 0), granted(0, 1_001, 9), ends(0, 1_010)]);
         let other = life(1, [waits(0, 1), granted(0, 30, 1), ends(0, 40)]);
-        let found = check(&[passed, other], 2_000, PATIENCE);
-        assert_eq!(found.hung, [Wait { worker: 0, thread: 0, from: 0, until: 1_001 }]);
+        let found = judge(&[passed, other], 2_000);
+        assert_eq!(found.hung, [Wait { worker: 0, thread: 0, key: 0, from: 0, until: 1_001, ending: Ending::Granted }]);
     }
 
     #[test]
     fn a_waiter_that_is_never_granted_hangs() {
         let other = || life(1, [granted(0, 30, 1), ends(0, 40)]);
-        assert_eq!(check(&[life(0, [waits(0, 0)]), other()], 1_001, PATIENCE).hung.len(), 1);
-        assert_eq!(check(&[life(0, [waits(0, 0)]), other()], 1_000, PATIENCE).hung.len(), 0);
+        assert_eq!(judge(&[life(0, [waits(0, 0)]), other()], 1_001).hung.len(), 1);
+        assert_eq!(judge(&[life(0, [waits(0, 0)]), other()], 1_000).hung.len(), 0);
         let killed = Life { killed: Some(900), ..life(0, [waits(0, 0)]) };
-        assert_eq!(check(&[killed, other()], 5_000, PATIENCE).hung.len(), 0);
+        assert_eq!(judge(&[killed, other()], 5_000).hung.len(), 0);
     }
 
     #[test]
     fn a_long_wait_in_which_nobody_was_served_is_a_gap() {
         let one = life(0, [granted(0, 10, 1), ends(0, 20), waits(0, 21), granted(0, 2_000, 2), ends(0, 2_010)]);
-        let found = check(&[one], 3_000, PATIENCE);
+        let found = judge(&[one], 3_000);
         assert_eq!((found.hung.len(), found.longest_gap), (0, Duration::from_nanos(1_980)));
     }
 
@@ -280,16 +202,16 @@ mod tests {
             let records = [waits(0, 0), granted(0, until, 99), ends(0, until + 1)];
             Life { stops: vec![(500, resumed)], ..life(0, records) }
         };
-        assert_eq!(check(&[stopped(2_000, 2_950), life(1, others.clone())], 4_000, PATIENCE).hung.len(), 0);
-        assert_eq!(check(&[stopped(1_900, 2_950), life(1, others)], 4_000, PATIENCE).hung.len(), 1);
+        assert_eq!(judge(&[stopped(2_000, 2_950), life(1, others.clone())], 4_000).hung.len(), 0);
+        assert_eq!(judge(&[stopped(1_900, 2_950), life(1, others)], 4_000).hung.len(), 1);
     }
 
     #[test]
     fn stale_grants_losses_and_failures_are_counted_but_are_no_holds() {
-        let lost = Record { thread: 0, event: Event::Ends { at: 20, lost: "expired".to_owned() } };
-        let stale = Record { thread: 0, event: Event::Stale { at: 50 } };
-        let failed = Record { thread: 0, event: Event::Failed { at: 60, error: "away".to_owned() } };
-        let found = check(&[life(0, [granted(0, 10, 1), lost, stale, failed])], 100, PATIENCE);
+        let lost = Record { thread: 0, key: 0, event: Event::Ends { at: 20, lost: "expired".to_owned() } };
+        let stale = Record { thread: 0, key: 0, event: Event::Stale { at: 50 } };
+        let failed = Record { thread: 0, key: 0, event: Event::Failed { at: 60, error: "away".to_owned() } };
+        let found = judge(&[life(0, [granted(0, 10, 1), lost, stale, failed])], 100);
         assert_eq!((found.acquisitions, found.stale, found.failures.len()), (1, 1, 1));
         assert_eq!(found.lost, BTreeMap::from([("expired".to_owned(), 1)]));
     }

@@ -2,14 +2,13 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redlatch_tests::Process;
+use redlatch_tests::history::{Life, Worker, now};
 
-use crate::checker::Life;
-use crate::journal::{self, Nanos, now};
 use crate::worker::Orders;
 use crate::{Options, TTL, TURN, WORKERS};
 
@@ -30,22 +29,21 @@ pub(crate) struct Crew<'a> {
     threads: usize,
     dice: fastrand::Rng,
     running: Vec<Running>,
-    lives: Vec<(Life, PathBuf)>,
+    ended: Vec<Worker>,
     pub(crate) kills: usize,
     pub(crate) stops: usize,
 }
 
 struct Running {
-    process: Process,
-    life: Life,
-    journal: PathBuf,
-    stopped: Option<(Nanos, Instant)>,
+    worker: Worker,
+    /// When it goes on, while it is stopped.
+    resumes: Option<Instant>,
 }
 
 impl<'a> Crew<'a> {
     pub(crate) fn start(url: String, dir: &'a Path, options: &Options) -> Crew<'a> {
         let (dice, threads) = (fastrand::Rng::with_seed(options.seed), options.threads);
-        let mut crew = Crew { url, dir, threads, dice, running: Vec::new(), lives: Vec::new(), kills: 0, stops: 0 };
+        let mut crew = Crew { url, dir, threads, dice, running: Vec::new(), ended: Vec::new(), kills: 0, stops: 0 };
         for worker in 0..WORKERS {
             let started = crew.worker(worker);
             crew.running.push(started);
@@ -54,30 +52,27 @@ impl<'a> Crew<'a> {
     }
 
     fn worker(&mut self, worker: usize) -> Running {
-        let number = self.lives.len() + self.running.len();
+        let number = self.ended.len() + self.running.len();
         let journal = self.dir.join(format!("worker-{worker}-life-{number}.log"));
         let (url, seed, threads) = (self.url.clone(), self.dice.u64(..), self.threads);
         let orders = Orders { url, journal: journal.clone(), seed, threads };
         let program = std::env::current_exe().expect("this program has a path");
         let process = Process::start(program, std::iter::once("worker".to_owned()).chain(orders.words()));
-        Running { process, life: Life { worker, ..Life::default() }, journal, stopped: None }
+        Running { worker: Worker::new(worker, process, journal), resumes: None }
     }
 
     /// Lets the workers work until `end`, without or with faults.
     pub(crate) fn work_until(&mut self, end: Instant, faults: bool) {
         let mut next_fault = Instant::now() + EVERY;
         loop {
-            let resumes = self.running.iter().filter_map(|it| it.stopped.map(|(_, until)| until));
+            let resumes = self.running.iter().filter_map(|it| it.resumes);
             let next = resumes.min().unwrap_or(end).min(if faults { next_fault } else { end }).min(end);
             thread::sleep(next.saturating_duration_since(Instant::now()));
             let now = Instant::now();
             if now >= end {
                 break;
             }
-            self.running
-                .iter_mut()
-                .filter(|it| it.stopped.is_some_and(|(_, until)| until <= now))
-                .for_each(Running::resume);
+            self.running.iter_mut().filter(|it| it.resumes.is_some_and(|at| at <= now)).for_each(Running::resume);
             if faults && now >= next_fault {
                 self.fault();
                 next_fault += EVERY;
@@ -87,7 +82,7 @@ impl<'a> Crew<'a> {
     }
 
     fn fault(&mut self) {
-        let awake: Vec<usize> = (0..WORKERS).filter(|it| self.running[*it].stopped.is_none()).collect();
+        let awake: Vec<usize> = (0..WORKERS).filter(|it| self.running[*it].resumes.is_none()).collect();
         let Some(worker) = self.dice.choice(awake) else { return };
         if self.dice.u64(..STOPS) == 0 {
             let span = Duration::from_millis(self.dice.u64(STOPPED));
@@ -98,10 +93,8 @@ impl<'a> Crew<'a> {
             self.note(format_args!("kill worker {worker}"));
             let next = self.worker(worker);
             let mut killed = std::mem::replace(&mut self.running[worker], next);
-            killed.process.kill9();
-            // Read after the process is gone: until then it could rely on what it held.
-            killed.life.killed = Some(now());
-            self.lives.push((killed.life, killed.journal));
+            killed.worker.kill();
+            self.ended.push(killed.worker);
             self.kills += 1;
         }
     }
@@ -115,40 +108,34 @@ impl<'a> Crew<'a> {
 
     /// Tells the workers to end; how many had to be killed.
     pub(crate) fn end(&mut self) -> usize {
-        self.running.iter_mut().for_each(|it| it.process.close_input());
+        self.running.iter_mut().for_each(|it| it.worker.close_input());
         let limit = Instant::now() + END_LIMIT;
         let mut hanging = 0;
         for mut it in self.running.drain(..) {
-            let status = it.process.wait_exit(limit.saturating_duration_since(Instant::now()));
-            if status.is_none_or(|status| !status.success()) {
+            if let Err(complaint) = it.worker.end(limit) {
                 hanging += 1;
-                eprintln!("soak: worker {} did not end: {status:?} {:?}", it.life.worker, it.process.error_lines());
-                it.process.kill9();
-                it.life.killed = Some(now());
+                eprintln!("soak: {complaint}");
             }
-            self.lives.push((it.life, it.journal));
+            self.ended.push(it.worker);
         }
         hanging
     }
 
     /// Every life with its journal, once all have ended.
     pub(crate) fn lives(self) -> Vec<Life> {
-        let read = |(life, path): (Life, PathBuf)| Life { records: journal::read(&path), ..life };
-        self.lives.into_iter().map(read).collect()
+        self.ended.into_iter().map(Worker::into_life).collect()
     }
 }
 
 impl Running {
     fn stop(&mut self, span: Duration) {
-        self.stopped = Some((now(), Instant::now() + span));
-        self.process.pause();
+        self.resumes = Some(Instant::now() + span);
+        self.worker.stop();
     }
 
     fn resume(&mut self) {
-        if let Some((from, _)) = self.stopped.take() {
-            self.process.resume();
-            self.life.stops.push((from, now()));
-        }
+        self.resumes = None;
+        self.worker.resume();
     }
 }
 

@@ -23,7 +23,6 @@
 
 mod checker;
 mod faults;
-mod journal;
 mod worker;
 
 use std::fs;
@@ -31,6 +30,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use redlatch_tests::history::{self, Story};
 use redlatch_tests::{Server, any_server, eventually};
 
 use checker::Findings;
@@ -106,15 +106,15 @@ fn main() -> ExitCode {
 fn run(server: &Server, options: &Options, dir: &Path) -> bool {
     let mut crew = Crew::start(server.url(), dir, options);
     crew.work_until(Instant::now() + Duration::from_secs_f64(options.seconds), !options.calm);
-    let end = journal::now();
+    let end = history::now();
     let hanging = crew.end();
     let mut left = Vec::new();
     eventually(SETTLED, || {
-        left = orphans(server);
+        left = server.lock_leftovers();
         left.is_empty()
     });
     let (kills, stops) = (crew.kills, crew.stops);
-    let found = checker::check(&crew.lives(), end, PATIENCE);
+    let found = checker::check(Story::of(&crew.lives(), end), PATIENCE);
     println!("kills {kills}, stops {stops}, acquisitions {}", found.acquisitions);
     let least_share = least_share(&found, options.threads);
     describe(&found, least_share, &left);
@@ -131,13 +131,6 @@ fn run(server: &Server, options: &Options, dir: &Path) -> bool {
         limits.at_least("least_share", least_share, LEAST_SHARE);
     }
     limits.0 && found.acquisitions > 0
-}
-
-/// Keys that nothing explains once nobody holds or waits.
-fn orphans(server: &Server) -> Vec<String> {
-    let mut keys = server.keys("*");
-    keys.retain(|key| !key.ends_with(":redlatch:fence") && !key.contains(":redlatch:gone:"));
-    keys
 }
 
 /// Nobody deletes the key here: only time may end a lease that its holder has not released.

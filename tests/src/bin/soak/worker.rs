@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::{Client, Guard, Lock, LockOptions, LostReason};
+use redlatch_tests::history::{Event, Journal, NOTHING, now};
 
-use crate::journal::{Event, Journal, NOTHING, now};
 use crate::{LOCK, TTL};
 
 /// How long the lock is held, in µs.
@@ -51,7 +51,7 @@ pub(crate) fn run(orders: &Orders) {
                 while !stopping.load(Ordering::Relaxed) {
                     take(&lock, &journal, thread, Duration::from_micros(holds.u64(HOLD)));
                 }
-                journal.note(thread, Event::Done { at: now() });
+                journal.note(thread, 0, Event::Done { at: now() });
             })
         })
         .collect();
@@ -63,11 +63,11 @@ pub(crate) fn run(orders: &Orders) {
 }
 
 fn take(lock: &Lock, journal: &Journal, thread: usize, hold: Duration) {
-    journal.note(thread, Event::Waits { at: now() });
+    journal.note(thread, 0, Event::Waits { at: now() });
     match lock.acquire() {
         Ok(guard) => keep(guard, journal, thread, hold),
         Err(error) => {
-            journal.note(thread, Event::Failed { at: now(), error: error.to_string() });
+            journal.note(thread, 0, Event::Failed { at: now(), error: error.to_string() });
             // An error that comes at once must not fill the disk.
             thread::sleep(Duration::from_millis(10));
         }
@@ -79,7 +79,7 @@ fn keep(guard: Guard, journal: &Journal, thread: usize, hold: Duration) {
     let granted = now();
     let deadline = granted + guard.remaining().as_nanos() as u64;
     if guard.is_held() {
-        journal.note(thread, Event::Granted { at: granted, deadline, fence: guard.fence() });
+        journal.note(thread, 0, Event::Granted { at: granted, deadline, fence: guard.fence() });
         thread::sleep(hold);
         let before = now();
         let (at, lost) = match guard.lost() {
@@ -87,14 +87,14 @@ fn keep(guard: Guard, journal: &Journal, thread: usize, hold: Duration) {
             Some(reason @ LostReason::Expired) => (before.min(deadline), reason.as_str()),
             Some(reason) => (before, reason.as_str()),
         };
-        journal.note(thread, Event::Ends { at, lost: lost.to_owned() });
+        journal.note(thread, 0, Event::Ends { at, lost: lost.to_owned() });
     } else {
-        journal.note(thread, Event::Stale { at: granted });
+        journal.note(thread, 0, Event::Stale { at: granted });
     }
     let outcome = match guard.release() {
         Ok(released) => format!("{released:?}"),
         Err(redlatch::Error::Lost(info)) => info.reason().as_str().to_owned(),
         Err(error) => format!("error: {error}"),
     };
-    journal.note(thread, Event::Released { at: now(), outcome });
+    journal.note(thread, 0, Event::Released { at: now(), outcome });
 }

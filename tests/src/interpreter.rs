@@ -1,4 +1,4 @@
-//! Which Python is measured.
+//! Which Python runs the harness's programs.
 
 use std::env;
 use std::fs;
@@ -10,56 +10,67 @@ const VARIABLE: &str = "REDLATCH_PYTHON";
 /// The environment that is preferred.
 const PREFERRED: &str = "venv-3.11";
 
-/// A Python that has the wheel and what it is compared with.
+/// A Python that has the wheel and whatever else a program needs.
 #[derive(Debug)]
-pub(crate) struct Interpreter {
+pub struct Interpreter {
     program: PathBuf,
     about: String,
+    script: &'static str,
 }
 
 impl Interpreter {
-    /// The one that is named, or else the first usable one of `target/py`; an error says in one line what to run.
-    pub(crate) fn find() -> Result<Interpreter, String> {
+    /// The one that the variable `REDLATCH_PYTHON` names, or else the first of the environments in `target/py` in which
+    /// `script`, a path below `tests/src/bin`, can run: with the argument `about` it prints one line of versions, or
+    /// fails where something is missing. An error says in one line what to run.
+    pub fn find(script: &'static str) -> Result<Interpreter, String> {
         if let Some(program) = env::var_os(VARIABLE).filter(|program| !program.is_empty()) {
             let program = PathBuf::from(program);
             let refuse = |reason| format!("{VARIABLE}={} will not do: {reason}", program.display());
-            return Interpreter::ask(&program).map_err(refuse);
+            return Interpreter::ask(&program, script).map_err(refuse);
         }
         let mut reasons = Vec::new();
         for program in environments() {
-            match Interpreter::ask(&program) {
+            match Interpreter::ask(&program, script) {
                 Ok(interpreter) => return Ok(interpreter),
                 Err(reason) => reasons.push(format!("{}: {reason}", program.display())),
             }
         }
         let found = reasons.into_iter().next().unwrap_or_else(|| "there is none".to_owned());
-        Err(format!("no environment in target/py will do ({found}): run `make bench`, or name a Python in {VARIABLE}"))
+        Err(format!(
+            "no environment in target/py will do ({found}): run `make test-py`, or name a Python in {VARIABLE}"
+        ))
     }
 
-    fn ask(program: &Path) -> Result<Interpreter, String> {
-        let asked = Command::new(program).args(arguments("about")).output().map_err(|error| error.to_string())?;
+    fn ask(program: &Path, script: &'static str) -> Result<Interpreter, String> {
+        let asked = Command::new(program).args(arguments(script, "about")).output();
+        let asked = asked.map_err(|error| error.to_string())?;
         let last = |text: &[u8]| String::from_utf8_lossy(text).trim().lines().last().unwrap_or_default().to_owned();
         if !asked.status.success() {
             return Err(last(&asked.stderr));
         }
-        Ok(Interpreter { program: program.to_owned(), about: last(&asked.stdout) })
+        Ok(Interpreter { program: program.to_owned(), about: last(&asked.stdout), script })
     }
 
-    /// What it measures, with versions and path.
-    pub(crate) fn about(&self) -> &str {
+    /// What the script says of itself, with versions.
+    pub fn about(&self) -> &str {
         &self.about
     }
 
-    pub(crate) fn program(&self) -> &Path {
+    /// The interpreter's path.
+    pub fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// The arguments with which the interpreter runs the script, with one of its own. Isolated: neither variables nor the
+    /// current folder lead it to another redlatch.
+    pub fn arguments(&self, argument: &str) -> [String; 3] {
+        arguments(self.script, argument)
     }
 }
 
-/// The arguments with which an interpreter runs the player. Isolated: neither variables nor the current folder lead it to
-/// another redlatch.
-pub(crate) fn arguments(what: &str) -> [String; 3] {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/python/player.py");
-    ["-I".to_owned(), script.to_string_lossy().into_owned(), what.to_owned()]
+fn arguments(script: &str, argument: &str) -> [String; 3] {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin").join(script);
+    ["-I".to_owned(), path.to_string_lossy().into_owned(), argument.to_owned()]
 }
 
 /// The interpreters of `target/py`, the preferred one first.
