@@ -51,8 +51,10 @@
  * Threads. Any thread may use any handle, several at once; only freeing needs that no other thread uses the handle any
  * more. A lock belongs to the thread that acquired it: another thread that releases it gets REDLATCH_NOT_HELD. A thread
  * that ends while it holds a lock has it released in the background, and a warning is logged. To hand a lock to another
- * thread or process, use a lease. The library starts threads of its own, when first needed, which end with the client;
- * a signal handler of the program's may run on them. No function of the library is for signal handlers.
+ * thread or process, use a lease. The main thread ends so with exit(), before static destructors run. The library
+ * starts threads of its own, when first needed, which end with the client; a signal handler of the program's may run on
+ * them, but SIGPIPE is blocked there. A program that uses TLS should ignore SIGPIPE, which a write over TLS may raise on
+ * the thread that calls. No function of the library is for signal handlers.
  *
  * Strings. A text that goes in is a pointer and its length in bytes, without a NUL, or REDLATCH_NUL_TERMINATED for one
  * that ends with a NUL. It is UTF-8, which is checked, and copied before the function returns; names may contain NULs.
@@ -67,12 +69,13 @@
  * runs with a later library whose struct has more fields, and, while those are 0, with an earlier one.
  *
  * Callbacks. An on_lost callback runs on a thread of the client's, within milliseconds of the deadline; those of one
- * client run one after another, so it should be short. It may call any function of redlatch. destroy runs on any thread:
+ * client run one after another, so it should be short. It may call any function of redlatch; two callbacks that close
+ * each other's client wait for each other for ever. destroy runs on any thread:
  * inside a call of the program's, or on a thread of the library's; it may call any function of redlatch too. A log
  * callback must call none. No callback may leave by a C++ exception or longjmp.
  *
- * Fork. A forked child holds nothing of what its parent held: there a lease handle is lost as
- * REDLATCH_LOST_FORKED, a lock is REDLATCH_NOT_HELD, and releasing them touches no key. The child may use its copies of the handles, and gets
+ * Fork. A forked child holds nothing of what its parent held: there a lease handle is lost as REDLATCH_LOST_FORKED, a
+ * lock is REDLATCH_NOT_HELD, and releasing them touches no key. The child may use its copies of the handles, and gets
  * connections and threads of its own. A handle with an on_lost callback, and a lease handle, must not be in use by
  * another thread at the moment of the fork, if the child is to use it. destroy is not called in the child for what the
  * parent held.
@@ -80,7 +83,8 @@
  * Panics. A defect that panics inside the library ends the call with REDLATCH_INTERNAL, never the program; its text
  * goes to stderr too.
  *
- * Unloading. The library stays loaded: dlclose does nothing.
+ * Unloading. The shared library stays loaded: dlclose does nothing. A plugin that is linked with libredlatch.a must be
+ * linked with -Wl,-z,nodelete itself.
  *
  * Versions. The SONAME is libredlatch.so.0. Until version 1.0 an incompatible change raises it; functions, statuses and
  * option fields that are added do not. Each function says since when it exists.
