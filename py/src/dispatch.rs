@@ -120,8 +120,7 @@ pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     started.map(drop)
 }
 
-/// For the dispatcher's thread: waits for an event; a function of `redlatch._dispatch` and its argument, or ``None`` when
-/// the thread shall end.
+/// For the dispatcher's thread of the process ``pid``: waits for an event; ``None`` in a child forked from it.
 #[pyfunction]
 pub(crate) fn next_event(py: Python<'_>, pid: u32) -> PyResult<Option<(&'static str, Py<PyAny>)>> {
     let process = Process::current();
@@ -129,7 +128,7 @@ pub(crate) fn next_event(py: Python<'_>, pid: u32) -> PyResult<Option<(&'static 
         // A child that was forked in a callback: its own dispatcher starts when it needs one.
         return Ok(None);
     }
-    py.detach(|| process.next()).map(|event| event.into_call(py)).transpose()
+    py.detach(|| process.next()).into_call(py).map(Some)
 }
 
 /// Passes what nobody catches to ``sys.unraisablehook``.
@@ -220,18 +219,18 @@ impl Process {
         self.changed.notify_all();
     }
 
-    fn next(&self) -> Option<Event> {
+    /// Blocks until there is an event; from the end of the interpreter on for ever: a thread that came back to it then would
+    /// meet it half taken apart.
+    fn next(&self) -> Event {
         let mut state = self.state();
         // Whoever asks for the next one has delivered the last one.
         state.busy = None;
         self.changed.notify_all();
         loop {
-            if state.ended {
-                return None;
-            }
-            if let Some(event) = state.events.pop_front() {
+            let event = if state.ended { None } else { state.events.pop_front() };
+            if let Some(event) = event {
                 state.busy = Some(std::thread::current().id());
-                return Some(event);
+                return event;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

@@ -74,7 +74,7 @@ fn after_fork() {
     dispatch::prepare();
 }
 
-/// For ``atexit``: runs the callbacks and log records that are queued, for 2 s at most, and ends their thread.
+/// For ``atexit``: runs the callbacks and log records that are queued, for 2 s at most; nothing is said after it.
 #[pyfunction]
 fn at_exit(py: Python<'_>) {
     py.detach(dispatch::end);

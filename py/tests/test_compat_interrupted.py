@@ -41,6 +41,8 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         self._before = sys.gettrace()
+        # 3.12 looks at this when the tracing begins.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._trace)
         return self
 

@@ -27,10 +27,10 @@ def after_fork() -> None:
     """For the at-fork hook: in a forked child every lease of the parent is inert from here on."""
 
 def at_exit() -> None:
-    """For ``atexit``: runs the callbacks and log records that are queued, for 2 s at most, and ends their thread."""
+    """For ``atexit``: runs the callbacks and log records that are queued, for 2 s at most; nothing is said after it."""
 
 def next_event(pid: int) -> tuple[str, Any] | None:
-    """For the dispatcher's thread of the process ``pid``: waits for an event; ``None`` when the thread shall end."""
+    """For the dispatcher's thread of the process ``pid``: waits for an event; ``None`` in a child forked from it."""
 
 def report(error: BaseException, place: object) -> None:
     """Passes what nobody catches to ``sys.unraisablehook``."""
