@@ -55,6 +55,6 @@ pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rustix::process::Signal;
 pub use servers::{
     SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster, each_server,
-    each_server_with,
+    each_server_with, percent_encoded,
 };
 pub use wire::RawConnection;

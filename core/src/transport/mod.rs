@@ -14,6 +14,7 @@ mod replicas;
 mod resolve;
 mod sentinel;
 mod server;
+mod shown;
 mod single;
 mod slot;
 mod tls;

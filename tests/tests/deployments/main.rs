@@ -1,4 +1,4 @@
-//! Servers as people run them: behind sentinels, and in a cluster.
+//! Servers as people run them: over a Unix socket, with logins and databases, behind sentinels, and in a cluster.
 #![allow(clippy::disallowed_methods)]
 
 mod access;
@@ -6,7 +6,13 @@ mod access;
 #[allow(dead_code, reason = "shared with another target, which uses all of it")]
 mod authority;
 mod cluster;
+mod databases;
+mod departures;
 mod fake;
+mod ipv6;
+mod logins;
+mod nodes;
 mod sentinel;
+mod sockets;
 mod support;
 mod tls;
