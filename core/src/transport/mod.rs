@@ -17,6 +17,7 @@ mod server;
 mod shown;
 mod single;
 mod slot;
+mod socket;
 mod tls;
 mod url;
 

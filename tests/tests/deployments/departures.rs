@@ -1,5 +1,6 @@
 //! Nodes of a cluster that stall or leave it, and what goes on in the background.
 
+use std::sync::Barrier;
 use std::thread;
 
 use redlatch::{Client, Released};
@@ -13,6 +14,11 @@ fn url(nodes: &[Server]) -> String {
     format!("redis+cluster://{}", hosts.join(","))
 }
 
+/// Acquires the lock for this thread, which ends without releasing it.
+fn leak(client: &Client, name: &str) {
+    std::mem::forget(client.lock_with(name, ttl(60_000)).unwrap().acquire().unwrap());
+}
+
 #[test]
 fn a_stopped_node_held_up_the_background_releases_of_the_others() {
     let Some(kind) = any_server() else { return };
@@ -22,19 +28,30 @@ fn a_stopped_node_held_up_the_background_releases_of_the_others() {
     let client = limited(&url(&nodes), 2 * SECOND).build().unwrap();
     let there: Vec<String> = names(live, |slot| slot < SLOTS / 2).take(6).collect();
     let here = names(live, |slot| slot >= SLOTS / 2).next().unwrap();
-    let leases: Vec<_> = there.iter().map(|name| client.lease(name, ttl(60_000)).unwrap()).collect();
-    let lease = client.lease(&here, ttl(60_000)).unwrap();
-    stopped.pause();
-    // What is dropped is released in the background.
-    drop(leases);
-    let tried = || client.stats().background_now == 6;
-    assert_eventually("the background has them", 10 * SECOND, tried);
-    drop(lease);
-    let ((), took) = timed(|| {
-        assert_eventually("the other node's lock is released", 30 * SECOND, || !live.exists(&key(&here)));
+    let begun = Barrier::new(there.len() + 1);
+    let took = thread::scope(|scope| {
+        for name in &there {
+            let (client, begun) = (&client, &begun);
+            scope.spawn(move || {
+                leak(client, name);
+                begun.wait();
+                // The server is stopped by then: this thread's end is what releases the lock.
+                begun.wait();
+            });
+        }
+        begun.wait();
+        stopped.pause();
+        begun.wait();
+        assert_eventually("the background has them", 10 * SECOND, || client.stats().abandoned == 6);
+        scope.spawn(|| leak(&client, &here)).join().unwrap();
+        let ((), took) = timed(|| {
+            assert_eventually("the other node's lock is released", 30 * SECOND, || {
+                client.stats().abandoned == 7 && !live.exists(&key(&here))
+            });
+        });
+        took
     });
     stopped.resume();
-    // Before it each of the six would take the limit of a request.
     assert!(took < 2 * SECOND, "{took:?}");
     assert_eventually("all are released", 30 * SECOND, || client.stats().background_now == 0);
     assert!(there.iter().all(|name| !stopped.exists(&key(name))));

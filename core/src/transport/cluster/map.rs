@@ -97,6 +97,11 @@ impl Map {
         self.version += 1;
     }
 
+    /// Whether the node has any slots.
+    pub(super) fn is_owner(&self, node: &Node) -> bool {
+        self.owners.contains(&Some(node.id))
+    }
+
     /// The nodes that have slots, by id.
     pub(super) fn owners(&self) -> Vec<Arc<Node>> {
         let mut has = vec![false; self.nodes.len()];
