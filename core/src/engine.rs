@@ -152,12 +152,18 @@ impl Engine {
         tried: Duration,
     ) -> Error {
         let (name, server) = (name.to_owned(), self.transport.server().to_owned());
+        let about_keys = fault.is_about_keys();
         let Fault { kind, detail, unanswered: _, granted: _, stale: _, interrupted: _, source } = fault;
         match kind {
             FaultKind::Unreachable | FaultKind::Refusing => {
                 Error::Unavailable { action, name, server, tried, detail, source }
             }
             FaultKind::Authentication => Error::Authentication { action, name, server, detail },
+            FaultKind::Permission if about_keys => {
+                let sibling = key.of(crate::protocol::Role::Queue);
+                let detail = format!("{detail}; its keys are {:?} and such as {sibling:?}", key.as_str());
+                Error::Permission { action, name, server, detail }
+            }
             FaultKind::Permission => Error::Permission { action, name, server, detail },
             FaultKind::KeyType(role) => {
                 Error::KeyType { action, name, key: key.of(role), server, detail: role.content().to_owned() }
