@@ -44,6 +44,7 @@ mod observe;
 mod ports;
 mod process;
 mod proxy;
+mod rules;
 mod servers;
 mod wire;
 
@@ -53,6 +54,7 @@ pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread
 pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rustix::process::Signal;
+pub use rules::{DOCUMENTED_PASSWORD, DOCUMENTED_USER, documented_rules, documented_user};
 pub use servers::{
     SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster, each_server,
     each_server_with, percent_encoded,
