@@ -71,6 +71,7 @@ impl Worker {
         let ended = status.map_or("still ran".to_owned(), |status| status.to_string());
         let complaint = format!("worker {}: {ended}: {:?}", self.life.worker, self.process.error_lines());
         self.kill();
+        self.life.hung = true;
         Err(complaint)
     }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use redlatch_tests::history::{Nanos, now};
 use redlatch_tests::{Proxy, ReplyFault, SentinelGroup, Server, ServerKind, eventually};
 
-use crate::checker::Span;
+use crate::checker::{Seen, Span};
 use crate::plan::{Fault, Phase, Planned};
-use crate::{RECOVERY, SLACK, TTL};
+use crate::{KEYS, RECOVERY, SLACK, TTL};
 
 /// How often one-shot faults are armed at once: one of them alone may meet a reply that nobody needs.
 const SHOTS: usize = 4;
@@ -39,6 +39,8 @@ pub(crate) struct Arena {
     open: BTreeMap<Fault, Nanos>,
     pub(crate) outages: Vec<Span>,
     pub(crate) forgiven: Vec<Span>,
+    /// Locks as the server had them.
+    pub(crate) seen: Vec<Seen>,
     /// How often which fault happened indeed.
     pub(crate) happened: BTreeMap<Fault, usize>,
 }
@@ -69,7 +71,7 @@ impl Arena {
         let log = log.expect("the directory of the journals is writable");
         let (open, happened) = (BTreeMap::new(), BTreeMap::new());
         let (outages, forgiven) = (Vec::new(), Vec::new());
-        Arena { site, log, clock, offset: 0, met: 0, open, outages, forgiven, happened }
+        Arena { site, log, clock, offset: 0, met: 0, open, outages, forgiven, seen: Vec::new(), happened }
     }
 
     /// Where workers connect to.
@@ -153,6 +155,7 @@ impl Arena {
         };
         if fault == Fault::KillPrimary {
             self.bring_back();
+            self.open.remove(&fault);
         } else if let Some(from) = self.open.remove(&fault).filter(|_| !missed) {
             if fault.is_outage() {
                 self.outages.push((from, now() + nanos(RECOVERY)));
@@ -160,6 +163,25 @@ impl Arena {
             self.count(fault);
         }
         self.note(format_args!("{fault:?} ends"));
+    }
+
+    /// Notes which locks are there, and for how long, unless a fault keeps the server from answering.
+    pub(crate) fn look(&mut self) {
+        if self.open.is_empty() {
+            self.look_now();
+        }
+    }
+
+    /// As [`look`](Arena::look), at the end, when the server has to answer.
+    pub(crate) fn look_now(&mut self) {
+        let server = self.server();
+        let look = |key| {
+            let at = now();
+            let left = server.pttl(&format!("lock:chaos:{key}"));
+            (left != -2).then(|| Seen { key, at, left: u64::try_from(left).ok() })
+        };
+        let seen: Vec<Seen> = (0..KEYS).filter_map(look).collect();
+        self.seen.extend(seen);
     }
 
     fn arm(&self, fault: impl Fn(usize) -> ReplyFault) {

@@ -21,7 +21,7 @@
 //! | slept: waiters that slept on for longer than a turn and a poll while the lock was free | 0 |
 //! | overdue: calls that outlasted their time | 0 |
 //! | failures: errors that no fault explains | 0 |
-//! | outlived: locks that are still there a ttl after the end, or have more time left than that | 0 |
+//! | outlived: locks without a ttl, with a longer one than they were given, or still there a ttl after the end | 0 |
 //! | leftovers: what is left in queues and turns once each lock was taken and released | 0 |
 //! | hanging: processes that do not end | 0 |
 //! | missing: kinds of faults that never happened, in parts that are long enough for all | 0 |

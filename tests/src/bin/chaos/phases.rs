@@ -23,7 +23,14 @@ use crate::{KEYS, SLACK, TTL, TURN, WAIT};
 const CALM: Duration = Duration::from_secs(2);
 /// Sentinels take their time: with fewer seconds than these there is no failover.
 const LONG: f64 = 100.0;
-const RULES: Rules = Rules { ttl: TTL, turn: TURN, wait: WAIT, poll: Duration::from_millis(240), slack: SLACK };
+const RULES: Rules = Rules {
+    ttl: TTL,
+    stepped: Duration::ZERO,
+    turn: TURN,
+    wait: WAIT,
+    poll: Duration::from_millis(240),
+    slack: SLACK,
+};
 /// Where Debian and others put libfaketime.
 const FAKETIME: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -118,11 +125,14 @@ fn play(
     let store = Store::start(python, dir);
     let mut crew = Crew::start(programs, arena.url(), store.socket(), dir, seed);
     follow(schedule, length, &mut arena, &mut crew);
-    let hanging = crew.end();
+    let complaints = crew.end();
     let end = history::now();
     // A step back lets keys from before stay for longer.
-    let grace = if phase == Phase::Stepping { Duration::from_millis(2_500) } else { Duration::ZERO };
-    let outlived = outlived(arena.server(), TTL + grace);
+    let stepped = if phase == Phase::Stepping { Duration::from_millis(2_500) } else { Duration::ZERO };
+    let rules = Rules { stepped, ..RULES };
+    arena.look_now();
+    thread::sleep(TTL + stepped + SLACK);
+    arena.look_now();
     let leftovers = leftovers(arena.server());
     let lives = crew.lives();
     let stops = lives.iter().flat_map(|life| life.stops.iter().map(|span| (life.worker, *span))).collect();
@@ -133,15 +143,17 @@ fn play(
         outages: std::mem::take(&mut arena.outages),
         forgiven: std::mem::take(&mut arena.forgiven),
         served: store.end(),
+        seen: std::mem::take(&mut arena.seen),
+        ended: end,
     };
-    let found = checker::check(&evidence, &RULES);
-    let watched = checker::watched(&evidence, &RULES);
+    let found = checker::check(&evidence, &rules);
+    let watched = checker::watched(&evidence, &rules);
     evidence.forgiven.clear();
-    let strict = checker::check(&evidence, &RULES);
+    let strict = checker::check(&evidence, &rules);
     let overlaps = strict.iter().filter(|it| matches!(it, Violation::Overlap(..))).count();
     let missing = if length >= phase.full_round() + CALM { missing(phase, &arena.happened) } else { Vec::new() };
     let happened = std::mem::take(&mut arena.happened);
-    Part { phase, evidence, found, overlaps, watched, happened, missing, outlived, leftovers, hanging }
+    Part { phase, evidence, found, overlaps, watched, happened, missing, leftovers, complaints }
 }
 
 /// Does what is planned, when it is planned.
@@ -172,6 +184,7 @@ fn follow(schedule: &[Planned], length: Duration, arena: &mut Arena, crew: &mut 
             (_, false) => arena.begin(planned),
             (_, true) => arena.end(planned),
         }
+        arena.look();
     }
     thread::sleep((begin + length).saturating_duration_since(Instant::now()));
 }
@@ -179,23 +192,6 @@ fn follow(schedule: &[Planned], length: Duration, arena: &mut Arena, crew: &mut 
 fn missing(phase: Phase, happened: &BTreeMap<Fault, usize>) -> Vec<Fault> {
     let wanted = phase.deck().iter().chain(&[Fault::KillWorker, Fault::StopWorker]);
     wanted.filter(|fault| !happened.contains_key(fault)).copied().collect()
-}
-
-/// Locks that have no ttl or too long a one, once nobody holds them any more, and those that are still there after it.
-fn outlived(server: &Server, ttl: Duration) -> Vec<String> {
-    let locks = || (0..KEYS).map(|key| format!("lock:chaos:{key}"));
-    let longest = ttl.as_millis() as i64;
-    let mut outlived: Vec<String> = locks()
-        .filter_map(|key| {
-            let left = server.pttl(&key);
-            (left == -1 || left > longest).then(|| format!("{key} with {left} ms left"))
-        })
-        .collect();
-    let gone = || locks().all(|key| !server.exists(&key));
-    if !eventually(ttl + SLACK / 2, gone) {
-        outlived.extend(locks().filter(|key| server.exists(key)));
-    }
-    outlived
 }
 
 /// What is left once each lock was taken and released, which passes over waiters that died.
