@@ -53,8 +53,8 @@ pub use monitor::{Monitor, MonitorLine};
 pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread_names};
 pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
-pub use rustix::process::Signal;
 pub use rules::{DOCUMENTED_PASSWORD, DOCUMENTED_USER, documented_rules, documented_user};
+pub use rustix::process::Signal;
 pub use servers::{
     SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster, each_server,
     each_server_with, percent_encoded,

@@ -299,7 +299,10 @@ mod tests {
         let denied = "The user executing the script can't run this command or subcommand";
         for text in [
             format!("{denied} script: {}, on @user_script:{line}.", sha(release)),
-            format!("Error running script (call to f_{}): @user_script:{line}: @user_script: {line}: {denied}", sha(release)),
+            format!(
+                "Error running script (call to f_{}): @user_script:{line}: @user_script: {line}: {denied}",
+                sha(release)
+            ),
             format!("{denied} [ZRANGE]"),
         ] {
             assert_eq!(denied_command(&text), Some("ZRANGE"), "{text}");

@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn a_password_whose_host_is_missing_or_whose_characters_end_the_login_too_early_was_shown() {
-        for url in ["redis://:s3cret", "redis://u:s3cret/0", "redis://u:s3cret", "redis://u:1234#s3cret@h", "u:s3cret"] {
+        for url in ["redis://:s3cret", "redis://u:s3cret/0", "redis://u:s3cret", "redis://u:1234#s3cret@h", "u:s3cret"]
+        {
             assert!(!hide_credentials(url).contains("s3cret"), "{url}");
         }
     }

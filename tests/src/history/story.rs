@@ -7,6 +7,8 @@ use super::{Event, NOTHING, Nanos, Record};
 pub struct Life {
     /// Which of the workers, whatever its process.
     pub worker: usize,
+    /// Its process.
+    pub pid: u32,
     /// Its journal.
     pub records: Vec<Record>,
     /// When it was surely dead, if it was killed.

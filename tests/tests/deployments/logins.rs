@@ -45,7 +45,8 @@ fn assert_logs_in(server: &Server, url: impl Fn(&str, &str) -> String, user: &st
     let refused = limited(&url(user, &wrong), SECOND).build().unwrap();
     let error = refused.lock("a").unwrap().try_acquire().unwrap_err();
     assert!(matches!(error, Error::Authentication { .. }), "{error:?}");
-    for text in [error.to_string(), format!("{error:?}"), format!("{client:?} {refused:?}"), client.server().to_owned()] {
+    for text in [error.to_string(), format!("{error:?}"), format!("{client:?} {refused:?}"), client.server().to_owned()]
+    {
         assert!(!text.contains(password) && !text.contains(&percent_encoded(password)), "{text}");
         assert!(!text.contains(user) || user == "-" || user == "app" || user == "line", "{text}");
     }

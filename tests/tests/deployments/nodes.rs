@@ -29,7 +29,8 @@ pub(crate) fn cluster_of(
         let agree = || {
             let info: String = node.query(&["CLUSTER", "INFO"]);
             let wanted = ["cluster_state:ok".to_owned(), format!("cluster_slots_ok:{SLOTS}\r")];
-            wanted.iter().all(|it| info.contains(it)) && info.contains(&format!("cluster_known_nodes:{}\r", nodes.len()))
+            wanted.iter().all(|it| info.contains(it))
+                && info.contains(&format!("cluster_known_nodes:{}\r", nodes.len()))
         };
         assert_eventually("the nodes know each other", AGREED, agree);
     }

@@ -64,8 +64,7 @@ fn a_socket_that_was_made_anew_took_leases_and_waiters_along() {
                 server.restart();
                 assert_eventually("the lease is renewed", 10 * SECOND, || client.stats().renewed > renewed);
                 lease.check().unwrap();
-                let recovered =
-                    || server.query::<Vec<String>>(&["PUBSUB", "CHANNELS", "redlatch:inbox:*"]).len() == 1;
+                let recovered = || server.query::<Vec<String>>(&["PUBSUB", "CHANNELS", "redlatch:inbox:*"]).len() == 1;
                 assert_eventually("the inbox is back", AGREED, recovered);
                 assert_eventually("it waits with that", AGREED, || waits_with_inbox(server, "a"));
                 let pushed = other.stats().push_wakeups;

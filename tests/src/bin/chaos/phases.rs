@@ -12,7 +12,7 @@ use redlatch_tests::{Server, ServerKind, available, eventually};
 
 use crate::arena::Arena;
 use crate::checker::{self, Evidence, Rules, Violation};
-use crate::crew::{Crew, Program};
+use crate::crew::{Crew, Program, THREADS};
 use crate::options::Options;
 use crate::plan::{self, Fault, Phase, Planned};
 use crate::report::{Limits, Part};
@@ -23,14 +23,8 @@ use crate::{KEYS, SLACK, TTL, TURN, WAIT};
 const CALM: Duration = Duration::from_secs(2);
 /// Sentinels take their time: with fewer seconds than these there is no failover.
 const LONG: f64 = 100.0;
-const RULES: Rules = Rules {
-    ttl: TTL,
-    stepped: Duration::ZERO,
-    turn: TURN,
-    wait: WAIT,
-    poll: Duration::from_millis(240),
-    slack: SLACK,
-};
+const RULES: Rules =
+    Rules { ttl: TTL, stepped: Duration::ZERO, turn: TURN, wait: WAIT, poll: Duration::from_millis(240), slack: SLACK };
 /// Where Debian and others put libfaketime.
 const FAKETIME: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -58,11 +52,12 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
         Ok(library) => parts.push((Phase::Stepping, ServerKind::Valkey91, Some(library))),
         Err(reason) => missing.push(reason),
     }
-    if options.seconds >= LONG {
+    if options.seconds >= LONG || options.only == Some(Phase::Failover) {
         parts.push((Phase::Failover, first, None));
     } else {
         missing.push(format!("no failover: it takes a run of {LONG} s"));
     }
+    parts.retain(|(phase, ..)| options.only.is_none_or(|only| *phase == only));
     let languages: Vec<&str> = programs.iter().map(Program::name).collect();
     println!("seed {}, {} s, workers {}", options.seed, options.seconds, languages.join(" "));
     missing.iter().for_each(|what| println!("left out: {what}"));
@@ -72,7 +67,9 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     for (number, (phase, kind, library)) in parts.into_iter().enumerate() {
         let dir = dir.join(phase.name());
         fs::create_dir_all(&dir).expect("the temporary directory is writable");
-        let length = Duration::from_secs_f64(options.seconds * share(phase, options.seconds));
+        let length = Duration::from_secs_f64(
+            options.seconds * if options.only.is_some() { 1.0 } else { share(phase, options.seconds) },
+        );
         let seed = options.seed.wrapping_mul(31).wrapping_add(number as u64);
         let schedule = plan::draw(phase, length.saturating_sub(CALM), programs.len(), seed);
         let arena = Arena::start(phase, kind, library, &dir);
@@ -133,8 +130,10 @@ fn play(
     arena.look_now();
     thread::sleep(TTL + stepped + SLACK);
     arena.look_now();
-    let leftovers = leftovers(arena.server());
+    let unplanned = arena.close(dir);
     let lives = crew.lives();
+    let killed: Vec<u32> = lives.iter().filter(|life| life.killed.is_some()).map(|life| life.pid).collect();
+    let leftovers = leftovers(arena.server(), &killed);
     let stops = lives.iter().flat_map(|life| life.stops.iter().map(|span| (life.worker, *span))).collect();
     let story = Story::of(&lives, end);
     let mut evidence = Evidence {
@@ -153,11 +152,67 @@ fn play(
     let overlaps = strict.iter().filter(|it| matches!(it, Violation::Overlap(..))).count();
     let missing = if length >= phase.full_round() + CALM { missing(phase, &arena.happened) } else { Vec::new() };
     let happened = std::mem::take(&mut arena.happened);
-    Part { phase, evidence, found, overlaps, watched, happened, missing, leftovers, complaints }
+    Part { phase, evidence, found, overlaps, watched, happened, missing, leftovers, complaints, unplanned }
 }
 
-/// Does what is planned, when it is planned.
+/// Does what is planned, when it is planned: what is done to the server takes its time, and holds up nothing that is done to
+/// workers.
 fn follow(schedule: &[Planned], length: Duration, arena: &mut Arena, crew: &mut Crew<'_>) {
+    let (of_crew, of_server): (Vec<_>, Vec<_>) = schedule.iter().partition(|it| it.fault.is_of_worker());
+    let end = Instant::now() + length;
+    let mut log = arena.log();
+    let happened = thread::scope(|scope| {
+        let working = scope.spawn(move || {
+            let mut happened: BTreeMap<Fault, usize> = BTreeMap::new();
+            at_its_time(
+                &of_crew,
+                end,
+                length,
+                |_| {},
+                |planned, is_end| match (planned.fault, is_end) {
+                    (Fault::KillWorker, false) => {
+                        log.note(format_args!("kill worker {}", planned.worker));
+                        crew.kill(planned.worker);
+                        *happened.entry(planned.fault).or_default() += 1;
+                    }
+                    (Fault::StopWorker, false) => {
+                        log.note(format_args!("stop worker {} for {:?}", planned.worker, planned.span));
+                        crew.stop(planned.worker);
+                        *happened.entry(planned.fault).or_default() += 1;
+                    }
+                    (Fault::StopWorker, true) => crew.resume(planned.worker),
+                    _ => {}
+                },
+            );
+            happened
+        });
+        let arena = std::cell::RefCell::new(&mut *arena);
+        at_its_time(
+            &of_server,
+            end,
+            length,
+            |()| arena.borrow_mut().look(),
+            |planned, is_end| {
+                let mut arena = arena.borrow_mut();
+                if is_end { arena.end(planned) } else { arena.begin(planned) }
+            },
+        );
+        working.join().expect("the workers are looked after")
+    });
+    arena.happened.extend(happened);
+}
+
+/// From one look to the next, while nothing else is to be done.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Calls `act` at the begin and at the end of each fault, and `idle` now and then between, until `end`.
+fn at_its_time(
+    schedule: &[&Planned],
+    end: Instant,
+    length: Duration,
+    idle: impl Fn(()),
+    mut act: impl FnMut(&Planned, bool),
+) {
     let mut instants: Vec<(Duration, bool, &Planned)> = Vec::new();
     for it in schedule {
         instants.push((it.at, false, it));
@@ -165,28 +220,18 @@ fn follow(schedule: &[Planned], length: Duration, arena: &mut Arena, crew: &mut 
         instants.push((if lasts { it.at + it.span } else { it.at }, true, it));
     }
     instants.sort_by_key(|(at, is_end, _)| (*at, *is_end));
-    let begin = Instant::now();
-    for (at, is_end, planned) in instants {
-        thread::sleep((begin + at).saturating_duration_since(Instant::now()));
-        match (planned.fault, is_end) {
-            (Fault::KillWorker, false) => {
-                arena.note(format_args!("kill worker {}", planned.worker));
-                crew.kill(planned.worker);
-                arena.count(planned.fault);
-            }
-            (Fault::KillWorker, true) => {}
-            (Fault::StopWorker, false) => {
-                arena.note(format_args!("stop worker {} for {:?}", planned.worker, planned.span));
-                crew.stop(planned.worker);
-                arena.count(planned.fault);
-            }
-            (Fault::StopWorker, true) => crew.resume(planned.worker),
-            (_, false) => arena.begin(planned),
-            (_, true) => arena.end(planned),
+    let begin = end - length;
+    let wait = |until: Instant| {
+        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            thread::sleep(left.min(LOOK));
+            idle(());
         }
-        arena.look();
+    };
+    for (at, is_end, planned) in instants {
+        wait(begin + at);
+        act(planned, is_end);
     }
-    thread::sleep((begin + length).saturating_duration_since(Instant::now()));
+    wait(end);
 }
 
 fn missing(phase: Phase, happened: &BTreeMap<Fault, usize>) -> Vec<Fault> {
@@ -194,21 +239,47 @@ fn missing(phase: Phase, happened: &BTreeMap<Fault, usize>) -> Vec<Fault> {
     wanted.filter(|fault| !happened.contains_key(fault)).copied().collect()
 }
 
-/// What is left once each lock was taken and released, which passes over waiters that died.
-fn leftovers(server: &Server) -> Vec<String> {
+/// What is left of workers that ended in good order; and whatever is left once those that were killed were passed over, who
+/// keep their places and may have a turn.
+fn leftovers(server: &Server, killed: &[u32]) -> Vec<String> {
+    let mut left: Vec<String> = (0..KEYS).flat_map(|key| alive(server, key, killed)).collect();
     let client = Client::open(&server.url()).expect("the URL is valid");
-    for key in 0..KEYS {
-        let lock = client.lock_with(&format!("chaos:{key}"), LockOptions::new().ttl(TTL)).expect("the name is valid");
-        // A turn may still be given to one that died.
-        if let Ok(Some(guard)) = lock.try_acquire_for(WAIT) {
-            let _ = guard.release();
+    let remaining = |within: Duration| {
+        let mut left = Vec::new();
+        eventually(within, || {
+            left = server.lock_leftovers();
+            left.is_empty()
+        });
+        left
+    };
+    // Each round passes over one of them at each lock.
+    for round in 0..=killed.len() * THREADS {
+        if round > 0 && remaining(Duration::ZERO).is_empty() {
+            break;
+        }
+        for key in 0..KEYS {
+            let name = format!("chaos:{key}");
+            let lock = client.lock_with(&name, LockOptions::new().ttl(TTL)).expect("the name is valid");
+            let siblings = ["turn", "queue"].map(|role| format!("{{lock:{name}}}:redlatch:{role}"));
+            if (round == 0 || siblings.iter().any(|key| server.exists(key)))
+                && let Ok(Some(guard)) = lock.try_acquire_for(WAIT)
+            {
+                let _ = guard.release();
+            }
         }
     }
     client.close();
-    let mut left = Vec::new();
-    eventually(SLACK, || {
-        left = server.lock_leftovers();
-        left.is_empty()
-    });
+    left.extend(remaining(SLACK));
     left
+}
+
+/// Whose place in the queue or turn is left, of those that were not killed. A token ends with `@host:pid`.
+fn alive(server: &Server, key: usize, killed: &[u32]) -> Vec<String> {
+    let sibling = |role: &str| format!("{{lock:chaos:{key}}}:redlatch:{role}");
+    let mut tokens: Vec<String> = server.query(&["ZRANGE", &sibling("queue"), "0", "-1"]);
+    let turn = server.get(&sibling("turn"));
+    tokens.extend(turn.iter().filter_map(|turn| turn.split(' ').nth(1)).map(str::to_owned));
+    let pid = |token: &str| token.rsplit_once(':').and_then(|(_, pid)| pid.parse::<u32>().ok());
+    tokens.retain(|token| pid(token).is_none_or(|pid| !killed.contains(&pid)));
+    tokens.into_iter().map(|token| format!("chaos:{key}: {token}")).collect()
 }

@@ -25,6 +25,8 @@ pub(crate) struct Part {
     pub(crate) leftovers: Vec<String>,
     /// What workers had to say that did not end in good order.
     pub(crate) complaints: Vec<String>,
+    /// Failovers that sentinels began by themselves.
+    pub(crate) unplanned: usize,
 }
 
 impl Part {
@@ -47,6 +49,9 @@ impl Part {
             all.iter().for_each(|(_, how)| *counts.entry(how.clone()).or_default() += 1);
             counts
         };
+        if self.unplanned > 0 {
+            println!("  failovers that nobody planned {}", self.unplanned);
+        }
         println!("  locks looked at {}", self.evidence.seen.len());
         println!("  releases {:?}, losses {:?}", count(&story.releases), count(&story.losses));
         let (longest, sum) = self.watched;
