@@ -76,6 +76,6 @@ mod tests {
     #[test]
     fn attempts_of_another_process_are_not_counted() {
         let own = u64::from(std::process::id()) << 32;
-        assert_eq!((of_this_process(own | 7), of_this_process(7), of_this_process(own + (1 << 32) | 7)), (7, 0, 0));
+        assert_eq!((of_this_process(own | 7), of_this_process(7), of_this_process((own + (1 << 32)) | 7)), (7, 0, 0));
     }
 }

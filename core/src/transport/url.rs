@@ -251,7 +251,7 @@ mod tests {
             "unix:///run/redis.sock?pass=s3cret&pass=s3cret",
             "unix:///run/redis.sock?password=s3cret",
             "unix://u:s3cret@/run/redis.sock",
-            "unix://s3cret.sock",
+            "unix://relative/redis.sock?pass=s3cret",
             "redis://:s3cret",
             "redis://h?password=s3cret",
             "rediss://u:s3cret@h/0#insecure",
