@@ -35,6 +35,8 @@
 mod arena;
 mod checker;
 mod crew;
+mod following;
+mod leftovers;
 mod options;
 mod phases;
 mod plan;

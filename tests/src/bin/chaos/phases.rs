@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redlatch::{Client, LockOptions};
 use redlatch_tests::history::{self, Story};
-use redlatch_tests::{Server, ServerKind, available, eventually};
+use redlatch_tests::{ServerKind, available};
 
 use crate::arena::Arena;
 use crate::checker::{self, Evidence, Rules, Violation};
-use crate::crew::{Crew, Program, THREADS};
+use crate::crew::{Crew, Program};
+use crate::following::follow;
+use crate::leftovers::leftovers;
 use crate::options::Options;
 use crate::plan::{self, Fault, Phase, Planned};
 use crate::report::{Limits, Part};
 use crate::store::Store;
-use crate::{KEYS, SLACK, TTL, TURN, WAIT};
+use crate::{SLACK, TTL, TURN, WAIT};
 
 /// At the end of each part, without faults: who waits must be served.
 const CALM: Duration = Duration::from_secs(2);
@@ -155,131 +156,7 @@ fn play(
     Part { phase, evidence, found, overlaps, watched, happened, missing, leftovers, complaints, unplanned }
 }
 
-/// Does what is planned, when it is planned: what is done to the server takes its time, and holds up nothing that is done to
-/// workers.
-fn follow(schedule: &[Planned], length: Duration, arena: &mut Arena, crew: &mut Crew<'_>) {
-    let (of_crew, of_server): (Vec<_>, Vec<_>) = schedule.iter().partition(|it| it.fault.is_of_worker());
-    let end = Instant::now() + length;
-    let mut log = arena.log();
-    let happened = thread::scope(|scope| {
-        let working = scope.spawn(move || {
-            let mut happened: BTreeMap<Fault, usize> = BTreeMap::new();
-            at_its_time(
-                &of_crew,
-                end,
-                length,
-                |_| {},
-                |planned, is_end| match (planned.fault, is_end) {
-                    (Fault::KillWorker, false) => {
-                        log.note(format_args!("kill worker {}", planned.worker));
-                        crew.kill(planned.worker);
-                        *happened.entry(planned.fault).or_default() += 1;
-                    }
-                    (Fault::StopWorker, false) => {
-                        log.note(format_args!("stop worker {} for {:?}", planned.worker, planned.span));
-                        crew.stop(planned.worker);
-                        *happened.entry(planned.fault).or_default() += 1;
-                    }
-                    (Fault::StopWorker, true) => crew.resume(planned.worker),
-                    _ => {}
-                },
-            );
-            happened
-        });
-        let arena = std::cell::RefCell::new(&mut *arena);
-        at_its_time(
-            &of_server,
-            end,
-            length,
-            |()| arena.borrow_mut().look(),
-            |planned, is_end| {
-                let mut arena = arena.borrow_mut();
-                if is_end { arena.end(planned) } else { arena.begin(planned) }
-            },
-        );
-        working.join().expect("the workers are looked after")
-    });
-    arena.happened.extend(happened);
-}
-
-/// From one look to the next, while nothing else is to be done.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// Calls `act` at the begin and at the end of each fault, and `idle` now and then between, until `end`.
-fn at_its_time(
-    schedule: &[&Planned],
-    end: Instant,
-    length: Duration,
-    idle: impl Fn(()),
-    mut act: impl FnMut(&Planned, bool),
-) {
-    let mut instants: Vec<(Duration, bool, &Planned)> = Vec::new();
-    for it in schedule {
-        instants.push((it.at, false, it));
-        let lasts = !matches!(it.fault, Fault::KillWorker | Fault::StepForward | Fault::StepBack);
-        instants.push((if lasts { it.at + it.span } else { it.at }, true, it));
-    }
-    instants.sort_by_key(|(at, is_end, _)| (*at, *is_end));
-    let begin = end - length;
-    let wait = |until: Instant| {
-        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            thread::sleep(left.min(LOOK));
-            idle(());
-        }
-    };
-    for (at, is_end, planned) in instants {
-        wait(begin + at);
-        act(planned, is_end);
-    }
-    wait(end);
-}
-
 fn missing(phase: Phase, happened: &BTreeMap<Fault, usize>) -> Vec<Fault> {
     let wanted = phase.deck().iter().chain(&[Fault::KillWorker, Fault::StopWorker]);
     wanted.filter(|fault| !happened.contains_key(fault)).copied().collect()
-}
-
-/// What is left of workers that ended in good order; and whatever is left once those that were killed were passed over, who
-/// keep their places and may have a turn.
-fn leftovers(server: &Server, killed: &[u32]) -> Vec<String> {
-    let mut left: Vec<String> = (0..KEYS).flat_map(|key| alive(server, key, killed)).collect();
-    let client = Client::open(&server.url()).expect("the URL is valid");
-    let remaining = |within: Duration| {
-        let mut left = Vec::new();
-        eventually(within, || {
-            left = server.lock_leftovers();
-            left.is_empty()
-        });
-        left
-    };
-    // Each round passes over one of them at each lock.
-    for round in 0..=killed.len() * THREADS {
-        if round > 0 && remaining(Duration::ZERO).is_empty() {
-            break;
-        }
-        for key in 0..KEYS {
-            let name = format!("chaos:{key}");
-            let lock = client.lock_with(&name, LockOptions::new().ttl(TTL)).expect("the name is valid");
-            let siblings = ["turn", "queue"].map(|role| format!("{{lock:{name}}}:redlatch:{role}"));
-            if (round == 0 || siblings.iter().any(|key| server.exists(key)))
-                && let Ok(Some(guard)) = lock.try_acquire_for(WAIT)
-            {
-                let _ = guard.release();
-            }
-        }
-    }
-    client.close();
-    left.extend(remaining(SLACK));
-    left
-}
-
-/// Whose place in the queue or turn is left, of those that were not killed. A token ends with `@host:pid`.
-fn alive(server: &Server, key: usize, killed: &[u32]) -> Vec<String> {
-    let sibling = |role: &str| format!("{{lock:chaos:{key}}}:redlatch:{role}");
-    let mut tokens: Vec<String> = server.query(&["ZRANGE", &sibling("queue"), "0", "-1"]);
-    let turn = server.get(&sibling("turn"));
-    tokens.extend(turn.iter().filter_map(|turn| turn.split(' ').nth(1)).map(str::to_owned));
-    let pid = |token: &str| token.rsplit_once(':').and_then(|(_, pid)| pid.parse::<u32>().ok());
-    tokens.retain(|token| pid(token).is_none_or(|pid| !killed.contains(&pid)));
-    tokens.into_iter().map(|token| format!("chaos:{key}: {token}")).collect()
 }
