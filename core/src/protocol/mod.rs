@@ -31,6 +31,9 @@ pub(crate) const OLDEST_SERVER: (u32, u32) = (6, 2);
 /// The oldest Redis whose scripts may write after they have read its clock, as all grants do.
 pub(crate) const OLDEST_THAT_RUNS_SCRIPTS: (u32, u32) = (5, 0);
 
+/// The oldest Redis that applies `min-replicas-to-write` to what scripts write; before, it takes all that they write.
+pub(crate) const OLDEST_THAT_COUNTS_REPLICAS: (u32, u32) = (7, 0);
+
 /// Inbox of a client that has none.
 pub(crate) const NO_INBOX: &str = "-";
 

@@ -6,6 +6,7 @@ use crate::check::account::Account;
 use crate::check::finding::FindingKind;
 use crate::check::info::Replica;
 use crate::check::questions::MIN_REPLICAS_TO_WRITE;
+use crate::protocol::OLDEST_THAT_COUNTS_REPLICAS;
 
 use super::{Notes, Place, Terms};
 
@@ -52,12 +53,24 @@ pub(super) fn judge(account: &Account, terms: &Terms, notes: &mut Notes<'_>) {
         );
         notes.warning(FindingKind::ReplicaLag, message);
     }
-    if terms.place == Place::BehindSentinels
-        && !replicas.is_empty()
-        && account.setting(MIN_REPLICAS_TO_WRITE).as_deref() == Some("0")
-    {
-        let message = "min-replicas-to-write is 0: when it is replaced while it runs, by SENTINEL FAILOVER or a network that is split, \
-                       it goes on granting locks that its successor does not know. Set min-replicas-to-write 1 on all servers";
+    // Grants that wait for replicas find none at a primary that was replaced.
+    if terms.place == Place::BehindSentinels && !replicas.is_empty() && wanted == 0 {
+        former_primary(account, notes);
+    }
+}
+
+fn former_primary(account: &Account, notes: &mut Notes<'_>) {
+    let then = "when it is replaced while it runs, by SENTINEL FAILOVER or a network that is split, it goes on granting locks that its \
+                successor does not know";
+    if account.info.version().is_some_and(|version| version < OLDEST_THAT_COUNTS_REPLICAS) {
+        let (major, minor) = OLDEST_THAT_COUNTS_REPLICAS;
+        let message = format!(
+            "before {major}.{minor} a server does not apply min-replicas-to-write to scripts: {then}. Set min_replicas of the client \
+             to 1, or take {major}.{minor} or later, with min-replicas-to-write 1"
+        );
+        notes.warning(FindingKind::FormerPrimary, message);
+    } else if account.setting(MIN_REPLICAS_TO_WRITE).as_deref() == Some("0") {
+        let message = format!("min-replicas-to-write is 0: {then}. Set min-replicas-to-write 1 on all servers");
         notes.warning(FindingKind::FormerPrimary, message);
     }
 }
@@ -141,5 +154,15 @@ mod tests {
         };
         assert_eq!((of(Place::BehindSentinels, "0"), of(Place::BehindSentinels, "1")), (Some(Warning), None));
         assert_eq!((of(Place::Alone, "0"), of(Place::InCluster, "0")), (None, None));
+        let versioned = |version: &str, min_replicas| {
+            let account = account(&format!("{GOOD}redis_version:{version}\r\n"), &[("min-replicas-to-write", "1")]);
+            severity(&server(&account, &at(Place::BehindSentinels, min_replicas)), FindingKind::FormerPrimary)
+        };
+        assert_eq!(
+            (versioned("6.2.5", 0), versioned("7.0.0", 0)),
+            (Some(Warning), None),
+            "scripts escape it before 7.0"
+        );
+        assert_eq!(versioned("6.2.5", 1), None, "grants wait for replicas themselves");
     }
 }

@@ -4,7 +4,7 @@ use crate::check::account::Account;
 use crate::check::finding::{Finding, FindingKind, Severity};
 use crate::check::questions::{ACTIVE_REPLICA, MIN_REPLICAS_TO_WRITE, Question, SAVE, STOP_WRITES, TIMEOUT};
 use crate::options::TTL;
-use crate::protocol::{OLDEST_SERVER, OLDEST_THAT_RUNS_SCRIPTS};
+use crate::protocol::{OLDEST_SERVER, OLDEST_THAT_COUNTS_REPLICAS, OLDEST_THAT_RUNS_SCRIPTS};
 use crate::transport::{Fault, FaultKind};
 
 use super::{Notes, Terms};
@@ -68,6 +68,9 @@ fn state(account: &Account, notes: &mut Notes<'_>) {
         let saves = account.setting(SAVE).is_none_or(|points| !points.is_empty());
         if info.is("rdb_last_bgsave_status", "err") && stops && saves {
             return Some("its last snapshot failed (MISCONF): free its disk and memory, look at its log".to_owned());
+        }
+        if info.version().is_some_and(|version| version < OLDEST_THAT_COUNTS_REPLICAS) {
+            return None;
         }
         let wanted = account.setting(MIN_REPLICAS_TO_WRITE).and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
         let good = info.number::<u64>("min_slaves_good_slaves").filter(|good| *good < wanted)?;
@@ -212,6 +215,8 @@ mod tests {
         assert_eq!(refusing(failed, &[("save", "60 1"), ("stop-writes-on-bgsave-error", "no")]), None);
         let good = |count: u8| format!("min_slaves_good_slaves:{count}");
         let wanted = [("min-replicas-to-write", "2")];
+        let old = format!("redis_version:6.2.5\r\n{}", good(1));
+        assert_eq!(refusing(&old, &wanted), None, "it does not apply this to scripts");
         assert_eq!((refusing(&good(1), &wanted), refusing(&good(2), &wanted)), (Some(Problem), None));
         assert_eq!(
             (refusing(&good(0), &[]), refusing(&good(1), &[])),
