@@ -8,8 +8,6 @@ mod info;
 mod judge;
 mod questions;
 
-use std::time::Duration;
-
 use redis::{Cmd, Value};
 use uuid::Uuid;
 
@@ -138,21 +136,16 @@ impl Check<'_> {
         let by = clock.now().after(self.config.io_timeout);
         let mut samples = Vec::new();
         while samples.len() < TRIPS && (samples.is_empty() || clock.now() < by) {
-            let (answer, trip) = self.time(server)?;
-            match TimeSample::read(&answer, trip, clock::wall()) {
+            let answers = self.exchange(server, &[command(&["TIME"])], false)?;
+            // Between sending and the end of the trip, so that a pause of this thread here counts as trip.
+            let here = clock::wall();
+            let trip = clock.now().since(answers.sent);
+            match answers.reply.first().and_then(|answer| TimeSample::read(answer, trip, here)) {
                 Some(sample) => samples.push(sample),
                 None => break,
             }
         }
         Ok(samples)
-    }
-
-    /// One answer to `TIME`, over the connection that is there, and how long it took.
-    fn time(&self, server: &mut Respondent) -> Result<(Value, Duration), Fault> {
-        let clock = &self.config.clock;
-        let mut answers = self.exchange(server, &[command(&["TIME"])], false)?;
-        let trip = clock.now().since(answers.sent);
-        Ok((answers.reply.pop().unwrap_or(Value::Nil), trip))
     }
 
     /// Asks one sentinel about the service.

@@ -8,6 +8,7 @@ use redlatch_tests::{
     each_server_with,
 };
 
+use crate::access::rules;
 use crate::support::{AGREED, NOISE, SECOND, closed_port, key, limited, timed};
 
 /// What a server that keeps every lock is set up with.
@@ -240,8 +241,14 @@ fn a_store_in_the_process_is_told_as_such() {
 fn sentinels_are_asked_whether_they_can_agree() {
     use FindingKind::{FormerPrimary, NotChecked, Quorum, SentinelPort, Unacknowledged, Unreachable};
     let Some(kind) = any_server() else { return };
-    let rules = "less on >less resetchannels -@all +sentinel|get-master-addr-by-name";
-    let group = SentinelGroup::start_with(kind, durable, |it| it.user(rules));
+    let less = "less on >it resetchannels -@all +sentinel|get-master-addr-by-name";
+    let more = "+sentinel|master +sentinel|ckquorum";
+    let enough = less.replace("less", "enough") + " " + more;
+    let group = SentinelGroup::start_with(
+        kind,
+        |it| durable(it).user(&rules("+role +wait +info +config|get")),
+        |it| it.user(less).user(&enough),
+    );
     let url = group.url();
     let former = (FormerPrimary, Severity::Warning);
     let found = check(&url);
@@ -258,7 +265,13 @@ fn sentinels_are_asked_whether_they_can_agree() {
         });
     }
 
-    let denied = check_as(Client::builder(&format!("{url}?sentinel_user=less&sentinel_password=less")).min_replicas(1));
+    let as_user = |user: &str| {
+        let url = group.url_as("redlatch", "PASSWORD");
+        check_as(Client::builder(&format!("{url}?sentinel_user={user}&sentinel_password=it")).min_replicas(1))
+    };
+    assert!(rules(more).ends_with(more), "the docs name what is enough");
+    assert_kinds(&as_user("enough"), &[]);
+    let denied = as_user("less");
     assert_kinds(&denied, &[(NotChecked, Severity::Info)]);
     assert!(message(&denied, NotChecked).contains("SENTINEL MASTER"), "{denied:#?}");
 
@@ -278,10 +291,13 @@ fn sentinels_are_asked_whether_they_can_agree() {
 fn each_primary_of_a_cluster_is_checked_by_itself() {
     use FindingKind::{ClusterNode, ClusterState, Eviction, Unacknowledged, Unreachable};
     let Some(kind) = any_server() else { return };
-    let cluster = ServerCluster::start_with(kind, durable);
+    let enough = rules("+cluster|slots +wait +info +config|get +cluster|info");
+    let cluster = ServerCluster::start_with(kind, |it| durable(it).user(&enough));
     let [first, second] = [&cluster.nodes()[0], &cluster.nodes()[1]];
     let client = || Client::builder(&cluster.url()).min_replicas(1);
     assert_kinds(&check_as(client()), &[]);
+    let by_rules = cluster.url().replace("://", "://redlatch:PASSWORD@");
+    assert_kinds(&check_as(Client::builder(&by_rules).min_replicas(1)), &[]);
     assert_kinds(&check(&cluster.url()), &[(Unacknowledged, Severity::Info)]);
     let alone = check(&first.url());
     assert_kinds(&alone, &[(ClusterNode, Severity::Problem), (Unacknowledged, Severity::Info)]);

@@ -115,7 +115,8 @@ fn a_part_that_is_denied_is_told_and_the_rest_is_judged() {
         let found = denied(command);
         let not_checked = found.iter().find(|finding| finding.kind() == FindingKind::NotChecked).expect("it is told");
         assert!(not_checked.severity() == Severity::Info && not_checked.message().contains(command), "{not_checked}");
-        assert!(found.iter().all(|finding| finding.severity() == Severity::Info), "{found:#?}");
+        let others = found.iter().filter(|finding| finding.kind() != FindingKind::RoundTrip);
+        assert!(others.clone().all(|finding| finding.severity() == Severity::Info), "{found:#?}");
     }
 }
 
