@@ -85,10 +85,9 @@ fn state(account: &Account, notes: &mut Notes<'_>) {
     // A key may be at another node, and that one is asked too. That a cluster is down is told by its state.
     let elsewhere = ["LOADING", "MOVED", "ASK", "TRYAGAIN"];
     let is_told = account.cluster().is_some();
-    let passing = |fault: &&Fault| {
-        !elsewhere.iter().any(|code| fault.is_code(code)) && !(is_told && fault.is_code("CLUSTERDOWN"))
-    };
-    if let Some(fault) = said.iter().find(passing) {
+    let is_known =
+        |fault: &Fault| elsewhere.iter().any(|code| fault.is_code(code)) || is_told && fault.is_code("CLUSTERDOWN");
+    if let Some(fault) = said.iter().find(|fault| !is_known(fault)) {
         let message = format!(
             "it refused a request of this check ({}), and so it does with locks: calls are Unavailable while that lasts",
             fault.detail
