@@ -244,12 +244,14 @@ impl Engine {
 
     /// Releases a lease in the background. Never blocks.
     pub(crate) fn abandon_grant(&self, grant: &Grant, what: Abandoned) {
-        self.counters.one(Count::Abandoned);
         let live = grant.state.release().is_ok();
         self.keeper.forget(grant);
+        let now = self.config.clock.now();
         if live {
-            let now = self.config.clock.now();
             self.counters.held(now.since(grant.granted), grant.ttl());
+        }
+        self.counters.one(Count::Abandoned);
+        if live {
             let until = now.after(grant.ttl());
             self.janitor.release(Job::of_ended_holder(grant, what, now, until));
         }
