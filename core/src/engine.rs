@@ -11,7 +11,7 @@ use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
 use crate::fork;
 use crate::holds::{self, HoldTable, Holders, ThreadEnd};
 use crate::lease::{Ended, Grant, LockSpec};
-use crate::protocol::{Replication, SERVER_TICK};
+use crate::protocol::{Key, Replication, SERVER_TICK};
 use crate::renewal::{Abandoned, Janitor, Job, Keeper, KeeperOptions};
 use crate::token::Owner;
 use crate::transport::{Fault, FaultKind, Transport};
@@ -31,6 +31,8 @@ pub(crate) struct EngineConfig {
     pub(crate) turn: Duration,
     pub(crate) replication: Option<Replication>,
     pub(crate) renewal_threads: u32,
+    /// Connections that callers share, for each server.
+    pub(crate) pool_size: u32,
     pub(crate) label: Option<String>,
     pub(crate) hashing: RandomState,
     pub(crate) holders: Holders,
@@ -147,26 +149,37 @@ impl Engine {
         &self,
         action: &'static str,
         name: &str,
-        key: &crate::protocol::Key,
+        key: &Key,
         fault: Fault,
         tried: Duration,
     ) -> Error {
+        self.translate(action, name, Some(key), fault, tried)
+    }
+
+    /// As [`error`](Engine::error), of a request that is about no lock.
+    pub(crate) fn server_error(&self, action: &'static str, fault: Fault, tried: Duration) -> Error {
+        self.translate(action, "", None, fault, tried)
+    }
+
+    fn translate(&self, action: &'static str, name: &str, key: Option<&Key>, fault: Fault, tried: Duration) -> Error {
         let (name, server) = (name.to_owned(), self.transport.server().to_owned());
-        let about_keys = fault.is_about_keys();
+        let denied_key = key.filter(|_| fault.is_about_keys());
         let Fault { kind, detail, unanswered: _, granted: _, stale: _, interrupted: _, source } = fault;
         match kind {
             FaultKind::Unreachable | FaultKind::Refusing => {
                 Error::Unavailable { action, name, server, tried, detail, source }
             }
             FaultKind::Authentication => Error::Authentication { action, name, server, detail },
-            FaultKind::Permission if about_keys => {
-                let sibling = key.of(crate::protocol::Role::Queue);
-                let detail = format!("{detail}; its keys are {:?} and such as {sibling:?}", key.as_str());
-                Error::Permission { action, name, server, detail }
+            FaultKind::Permission => {
+                let keys = denied_key.map(|key| {
+                    let sibling = key.of(crate::protocol::Role::Queue);
+                    format!("; its keys are {:?} and such as {sibling:?}", key.as_str())
+                });
+                Error::Permission { action, name, server, detail: detail + &keys.unwrap_or_default() }
             }
-            FaultKind::Permission => Error::Permission { action, name, server, detail },
             FaultKind::KeyType(role) => {
-                Error::KeyType { action, name, key: key.of(role), server, detail: role.content().to_owned() }
+                let key = key.map_or_else(String::new, |key| key.of(role));
+                Error::KeyType { action, name, key, server, detail: role.content().to_owned() }
             }
             FaultKind::Incompatible => Error::Incompatible { action, name, server, detail },
         }
@@ -238,12 +251,14 @@ impl Engine {
 
     /// Releases a lease in the background. Never blocks.
     pub(crate) fn abandon_grant(&self, grant: &Grant, what: Abandoned) {
-        self.counters.one(Count::Abandoned);
         let live = grant.state.release().is_ok();
         self.keeper.forget(grant);
+        let now = self.config.clock.now();
         if live {
-            let now = self.config.clock.now();
             self.counters.held(now.since(grant.granted), grant.ttl());
+        }
+        self.counters.one(Count::Abandoned);
+        if live {
             let until = now.after(grant.ttl());
             self.janitor.release(Job::of_ended_holder(grant, what, now, until));
         }

@@ -5,6 +5,7 @@ mod access;
 #[path = "../wire_faults/authority.rs"]
 #[allow(dead_code, reason = "shared with another target, which uses all of it")]
 mod authority;
+mod checking;
 mod cluster;
 mod databases;
 mod departures;

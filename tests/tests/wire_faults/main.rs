@@ -6,6 +6,7 @@ mod authority;
 mod broken_replies;
 mod certificates;
 mod chaos;
+mod checks;
 mod connections;
 mod dead_servers;
 mod fake;

@@ -95,6 +95,11 @@ impl Topology {
         self.map.read().is_owner(node)
     }
 
+    /// How many slots no node has, as far as is known.
+    pub(super) fn uncovered(&self) -> usize {
+        self.map.read().uncovered()
+    }
+
     /// Counts the changes of what is known.
     pub(super) fn version(&self) -> u64 {
         self.map.read().version
