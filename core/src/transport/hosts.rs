@@ -40,7 +40,7 @@ impl Ring {
                 "sentinel_password" => password = value,
                 _ => return Err("the query knows sentinel_user and sentinel_password".to_owned()),
             }
-            if value.contains(['@', ':', '/', '#', '[', ']']) {
+            if value.contains(['@', ':', '/', '?', '[', ']']) {
                 return Err("reserved characters in the query are percent-encoded".to_owned());
             }
         }

@@ -18,17 +18,28 @@ mod single;
 mod slot;
 mod tls;
 mod url;
+mod words;
 
 use std::fmt;
 use std::time::Duration;
 
 pub(crate) use cluster::Cluster;
+#[cfg(any(test, fuzzing))]
+pub(crate) use cluster::{Map, Redirect, SLOTS, read_slots, slot_of};
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use hosts::{Ring, Seeds};
+#[cfg(any(test, fuzzing))]
+pub(crate) use listening::confirmed;
+#[cfg(any(test, fuzzing))]
+pub(crate) use login::Step as LoginStep;
 pub(crate) use memory::MemoryServer;
 pub(crate) use opener::{Opener, Way};
 pub(crate) use sentinel::Sentinels;
+#[cfg(any(test, fuzzing))]
+pub(crate) use sentinel::read_address;
 pub(crate) use single::Single;
+#[cfg(any(test, fuzzing))]
+pub(crate) use server::inspected;
 pub(crate) use tls::TlsFiles;
 pub(crate) use url::{Endpoint, Target};
 
