@@ -5,8 +5,10 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
+
+use crate::sync::blocking::{Condvar, Mutex, MutexGuard};
 
 /// Longest uninterrupted sleep on a condition. Conditions count time without suspension, deadlines
 /// count it; waking this often bounds how late a sleeper notices a deadline that passed in suspend.
@@ -75,6 +77,12 @@ pub(crate) fn left_until(deadline: std::time::Instant) -> Duration {
     deadline.saturating_duration_since(std::time::Instant::now())
 }
 
+#[cfg(shuttle)]
+fn system_now() -> Moment {
+    Moment::from_nanos(crate::sync::time::now())
+}
+
+#[cfg(not(shuttle))]
 fn system_now() -> Moment {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const ID: rustix::time::ClockId = rustix::time::ClockId::Boottime;

@@ -44,7 +44,7 @@ mod engine;
 mod error;
 mod events;
 mod fork;
-#[cfg(all(test, not(shuttle), not(fuzzing)))]
+#[cfg(all(test, not(fuzzing)))]
 #[allow(unreachable_pub, reason = "its functions are public for the fuzzer")]
 mod fuzzing;
 #[cfg(fuzzing)]

@@ -62,6 +62,9 @@ impl Target {
         }
         let info = url.into_connection_info().map_err(|error| refuse(&error.to_string()))?;
         let endpoint = Endpoint::new(info).map_err(|why| refuse(&why))?;
+        if endpoint.host().contains(',') {
+            return Err(refuse("several hosts take redis+sentinel:// or redis+cluster://"));
+        }
         Ok(Target::Server(Box::new(endpoint)))
     }
 
@@ -234,6 +237,7 @@ mod tests {
             "redis://u#s3cret@h:1/0",
             "rediss://u:s3cret@h:1/0#insecure",
             "unix:///run/redis.sock?password=s3cret",
+            "redis://u:s3cret@a,b:1/0",
             "redis+sentinel://a/s?sentinel_user=x&sentinel_password=6?s3cret",
             "redis+sentinel://u:s3cret@a#b/s",
         ] {
