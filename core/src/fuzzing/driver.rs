@@ -23,10 +23,52 @@ const EACH: u64 = 256;
 
 /// Words that the inputs are made of.
 const WORDS: [&[u8]; 46] = [
-    b"\r\n", b"\n", b" ", b"@", b":", b"/", b"//", b"?", b"#", b"%", b"%2F", b"%40", b"&", b"=", b",", b"[::1]", b"[", b"]",
-    b"{", b"}", b"{}", b"{a}", b":redlatch:", b":redlatch", b"$", b"*1\r\n", b"*5\r\n", b"$-1\r\n", b":-1\r\n", b"-ERR ",
-    b"-MOVED ", b"$0\r\n\r\n", b"0", b"-1", b"1", b"9223372036854775807", b"18446744073709551615", b"1e308", b"NaN", b"redis",
-    b"rediss", b"+sentinel", b"+cluster", b"unix", b"\xff\xfe", b"\xc3\xa9",
+    b"\r\n",
+    b"\n",
+    b" ",
+    b"@",
+    b":",
+    b"/",
+    b"//",
+    b"?",
+    b"#",
+    b"%",
+    b"%2F",
+    b"%40",
+    b"&",
+    b"=",
+    b",",
+    b"[::1]",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b"{}",
+    b"{a}",
+    b":redlatch:",
+    b":redlatch",
+    b"$",
+    b"*1\r\n",
+    b"*5\r\n",
+    b"$-1\r\n",
+    b":-1\r\n",
+    b"-ERR ",
+    b"-MOVED ",
+    b"$0\r\n\r\n",
+    b"0",
+    b"-1",
+    b"1",
+    b"9223372036854775807",
+    b"18446744073709551615",
+    b"1e308",
+    b"NaN",
+    b"redis",
+    b"rediss",
+    b"+sentinel",
+    b"+cluster",
+    b"unix",
+    b"\xff\xfe",
+    b"\xc3\xa9",
 ];
 
 #[derive(Clone, Debug)]
@@ -127,7 +169,8 @@ fn drive(target: &str, property: fn(&[u8])) {
     let end = Clock::System.now().after(Duration::from_secs(seconds));
     let mut rounds = 0;
     while Clock::System.now() < end {
-        run(TestRng::from_seed(RngAlgorithm::ChaCha, &fastrand_seed())).unwrap_or_else(|error| panic!("{target}: {error}"));
+        run(TestRng::from_seed(RngAlgorithm::ChaCha, &fastrand_seed()))
+            .unwrap_or_else(|error| panic!("{target}: {error}"));
         rounds += 1;
     }
     println!("{target}: {} inputs in {seconds} s", rounds * CASES);

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use shuttle::thread::spawn;
 
+use crate::clock::Monitor;
 use crate::clock::{Clock, Moment};
 use crate::error::LostReason;
 use crate::events::{Counters, Gauges, Stats};
 use crate::lease::{Grant, LockSpec};
 use crate::options::LockOptions;
 use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal};
+use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Mutex, time};
 use crate::token::Token;
 use crate::transport::{Answered, Exchange, Fault, Listener, Transport};
-use crate::clock::Monitor;
 
 use super::{Janitor, Job, Keeper, KeeperOptions};
 
@@ -69,7 +70,10 @@ impl Transport for Noted {
         let sent = Clock::System.now();
         *self.0.released.lock() += 1;
         self.work();
-        Ok(Answered { reply: ReleaseAnswer { released: true, woken: false, publish_denied: false, damaged: None }, sent })
+        Ok(Answered {
+            reply: ReleaseAnswer { released: true, woken: false, publish_denied: false, damaged: None },
+            sent,
+        })
     }
 
     fn renew(&self, batch: &[Renew<'_>], _: Moment) -> Exchange<Vec<Renewal>> {
@@ -157,6 +161,21 @@ impl Stage {
     }
 }
 
+/// Does `work` on a thread, that many milliseconds after the start.
+fn spawn_at<T: Send + 'static>(millis: u64, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let (bed, end) = (Monitor::new(&Clock::System, false, ()), Moment::from_nanos(millis * 1_000_000));
+    // Of the library's kind, so that time waits until it sleeps.
+    let sleeping = move || {
+        let mut state = bed.lock();
+        while Clock::System.now() < end {
+            state = state.wait_until(end);
+        }
+        drop(state);
+        work()
+    };
+    Builder::new().spawn(sleeping).unwrap()
+}
+
 /// The same orders in every run.
 fn explore(iterations: usize, test: impl Fn() + Send + Sync + 'static) {
     shuttle::check_random_with_seed(test, 1, iterations);
@@ -164,12 +183,13 @@ fn explore(iterations: usize, test: impl Fn() + Send + Sync + 'static) {
 
 #[test]
 fn a_lease_that_was_given_up_was_renewed_again() {
-    explore(400, || {
+    explore(1_000, || {
         let stage = Arc::new(Stage::new(Duration::ZERO));
         let grant = stage.grant("t", TTL);
         stage.keeper.keep(&grant);
         let (keeper, server, given_up) = (stage.keeper.clone(), stage.server.clone(), grant.clone());
-        let holder = spawn(move || {
+        // When it is being renewed.
+        let holder = spawn_at(1_000, move || {
             given_up.state.release().unwrap();
             keeper.forget(&given_up);
             server.sent(&given_up).len()
@@ -182,6 +202,45 @@ fn a_lease_that_was_given_up_was_renewed_again() {
         let after = stage.server.sent(&grant).len();
         assert!(after <= before + 1, "{} renewals after the one that was on its way", after - before);
         assert_eq!(stage.stats().lost_total(), 0);
+        stage.end();
+    });
+}
+
+#[test]
+fn a_lease_that_ended_before_it_was_taken_into_care_stayed_there() {
+    explore(1_000, || {
+        let stage = Arc::new(Stage::new(Duration::ZERO));
+        let grant = stage.grant("t", TTL);
+        let (keeper, ended) = (stage.keeper.clone(), grant.clone());
+        let ending = spawn(move || {
+            ended.state.release().unwrap();
+            keeper.forget(&ended);
+        });
+        stage.keeper.keep(&grant);
+        ending.join().unwrap();
+        time::settle();
+        assert_eq!(stage.left(), (0, 0));
+        stage.end();
+    });
+}
+
+#[test]
+fn a_lease_that_came_during_the_only_request_was_not_renewed_in_time() {
+    explore(400, || {
+        let stage = Arc::new(Stage::new(ms(600)));
+        let first = stage.grant("first", TTL);
+        stage.keeper.keep(&first);
+        let keeping = stage.clone();
+        // The leading thread is in the request that began at 1 s, and the other one sleeps for good.
+        let keeping = spawn_at(1_100, move || {
+            let second = keeping.grant("second", ms(900));
+            keeping.keeper.keep(&second);
+            second
+        });
+        time::advance(ms(1_100));
+        let second = keeping.join().unwrap();
+        time::advance(ms(500));
+        assert_eq!(stage.server.sent(&second).first(), Some(&second.granted.after(ms(300))));
         stage.end();
     });
 }
@@ -320,27 +379,32 @@ fn the_end_of_a_client_left_a_thread_running() {
 fn a_release_left_to_the_background_was_forgotten() {
     explore(400, || {
         let stage = Arc::new(Stage::new(ms(10)));
-        let releasing: Vec<_> = (0..2)
-            .map(|n| {
+        // The first starts the thread, the second wakes it, and the third comes when it ends for want of work.
+        let releasing: Vec<_> = [0, 1_000, 6_010]
+            .into_iter()
+            .map(|at| {
                 let (janitor, spec) = (stage.janitor.clone(), stage.spec(TTL));
-                spawn(move || {
+                spawn_at(at, move || {
                     let now = Clock::System.now();
-                    janitor.release(Job::new(&spec, &Token::foreign(&format!("t{n}")), false, now, now.after(TTL)));
+                    janitor.release(Job::new(&spec, &Token::foreign("t"), false, now, now.after(TTL)));
                 })
             })
             .collect();
-        // The thread is about to end for want of work when the second one comes.
-        time::advance(ms(5_020));
-        let janitor = stage.janitor.clone();
-        let ending = spawn(move || janitor.end(Clock::System.now().after(ms(50))));
-        ending.join().unwrap();
-        time::advance(ms(60));
-        releasing.into_iter().for_each(|released| released.join().unwrap());
-        time::advance(ms(60));
+        let mut releasing = releasing.into_iter();
+        let released = || *stage.server.0.released.lock() as u64;
+        releasing.next().unwrap().join().unwrap();
+        time::advance(ms(1_000));
+        releasing.next().unwrap().join().unwrap();
+        time::advance(ms(20));
+        assert_eq!(released(), 2, "the second one waits");
+        time::advance(ms(5_000));
+        stage.janitor.end(Clock::System.now().after(ms(50)));
+        releasing.next().unwrap().join().unwrap();
+        time::advance(ms(200));
+        stage.janitor.join();
         time::until_none_is_left();
         let stats = stage.stats();
-        assert_eq!(stats.background_released + stats.background_gave_up, 2, "{stats:?}");
-        assert_eq!(*stage.server.0.released.lock() as u64, stats.background_released);
-        assert_eq!(stage.janitor.pending(), 0);
+        assert_eq!(stats.background_released + stats.background_gave_up, 3, "{stats:?}");
+        assert_eq!((released(), stage.janitor.pending()), (stats.background_released, 0));
     });
 }

@@ -164,11 +164,7 @@ pub(crate) mod blocking {
             WORLD.lock().wake(most, |sleeper| sleeper.condition == condition);
         }
 
-        fn sleep<'a, T>(
-            &self,
-            guard: MutexGuard<'a, T>,
-            limit: Option<Duration>,
-        ) -> LockResult<MutexGuard<'a, T>> {
+        fn sleep<'a, T>(&self, guard: MutexGuard<'a, T>, limit: Option<Duration>) -> LockResult<MutexGuard<'a, T>> {
             let (bed, mutex) = (Arc::new(Bed::default()), guard.mutex);
             {
                 let mut world = WORLD.lock();

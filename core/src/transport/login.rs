@@ -107,9 +107,7 @@ impl Step {
         let fault = Fault::answered(error).without(login.password().unwrap_or_default());
         match (self, fault.kind) {
             (Step::TellName, FaultKind::Incompatible | FaultKind::Permission) => Ok(()),
-            (Step::Authenticate, FaultKind::Incompatible) => {
-                Err(Fault { kind: FaultKind::Authentication, ..fault })
-            }
+            (Step::Authenticate, FaultKind::Incompatible) => Err(Fault { kind: FaultKind::Authentication, ..fault }),
             _ => Err(fault),
         }
     }

@@ -37,9 +37,9 @@ pub(crate) use opener::{Opener, Way};
 pub(crate) use sentinel::Sentinels;
 #[cfg(any(test, fuzzing))]
 pub(crate) use sentinel::read_address;
-pub(crate) use single::Single;
 #[cfg(any(test, fuzzing))]
 pub(crate) use server::inspected;
+pub(crate) use single::Single;
 pub(crate) use tls::TlsFiles;
 pub(crate) use url::{Endpoint, Target};
 

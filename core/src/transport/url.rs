@@ -179,7 +179,8 @@ fn hide_credentials(url: &str) -> String {
         Some(_) => format!("{hidden}?***"),
         None => hidden,
     };
-    let rest: String = rest.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.into() }).collect();
+    let rest: String =
+        rest.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.into() }).collect();
     if scheme.is_empty() { rest } else { format!("{scheme}://{rest}") }
 }
 

@@ -14,7 +14,9 @@ const REPEATED: &str = ", with args beginning with";
 /// `text` on one line, without what it repeats of a request or of any token, and not longer than that.
 pub(crate) fn presentable(text: &str) -> String {
     let text = text.split_once(REPEATED).map_or(text, |(before, _)| before);
-    let mut shown: String = text.chars().take(LONGEST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    // Not a space, which would end a word that was none.
+    let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    let mut shown: String = text.chars().take(LONGEST).map(printable).collect();
     if text.chars().nth(LONGEST).is_some() {
         shown.push('…');
     }
@@ -58,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_a_server_says_stays_on_one_line_of_bounded_length() {
-        assert_eq!(presentable("ERR one\r\ntwo\x1b[2J"), "ERR one  two [2J");
+        assert_eq!(presentable("ERR one\r\ntwo\x1b[2J"), "ERR one\u{fffd}\u{fffd}two\u{fffd}[2J");
         assert_eq!(presentable(&"é".repeat(10_000)).chars().count(), LONGEST + 1);
     }
 }
