@@ -52,8 +52,8 @@ test: setup ## Run every check that a change must pass
 	cargo test --workspace $(FEATURES) -- --test-threads=$(TEST_THREADS)
 	$(step) 'time arithmetic without debug assertions'
 	cargo test --release -p redlatch --lib lease
-	$(step) 'interleavings of the hold table'
-	RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=target/shuttle cargo test -p redlatch --lib interleavings
+	$(step) 'interleavings of threads'
+	scripts/interleavings.sh
 	$(step) 'demo'
 	cargo run --release -q -p redlatch-tests --bin demo -- --quick
 	$(step) 'Python: tests on each interpreter'

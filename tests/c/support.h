@@ -80,5 +80,6 @@ void scenario_losses(char **args);
 void scenario_refused(char **args);
 void scenario_outage(char **args);
 void scenario_counter(char **args);
+void scenario_reopen(char **args);
 
 #endif

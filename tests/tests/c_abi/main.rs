@@ -21,4 +21,5 @@ const SCENARIOS: Recipe<'static> = Recipe::c11(&[
     "log",
     "fork",
     "faults",
+    "reopen",
 ]);
