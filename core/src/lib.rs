@@ -44,7 +44,8 @@ mod engine;
 mod error;
 mod events;
 mod fork;
-#[cfg(all(test, not(fuzzing)))]
+#[cfg(test)]
+#[cfg(not(fuzzing))]
 #[allow(unreachable_pub, reason = "its functions are public for the fuzzer")]
 mod fuzzing;
 #[cfg(fuzzing)]

@@ -213,7 +213,8 @@ impl State {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
     use std::sync::mpsc;
     use std::thread;

@@ -241,6 +241,7 @@ mod tests {
             "redis://u:s3cret@a,b:1/0",
             "redis+sentinel://a/s?sentinel_user=x&sentinel_password=6?s3cret",
             "redis+sentinel://u:s3cret@a#b/s",
+            "redis+sentinel://u:s3cret@a:,b/s",
         ] {
             let text = Target::parse(url).unwrap_err().to_string();
             assert!(text.starts_with("url = "), "{text}");

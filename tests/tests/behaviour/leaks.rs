@@ -43,12 +43,12 @@ fn come_and_go(url: &str, number: usize) {
     let mut waiting = client.begin_lease("a", ttl(150), Some(5 * SECOND), None).unwrap();
     let asked = waiting.advance(Duration::ZERO).unwrap();
     assert!(matches!(asked, Progress::Waiting(_)) || client.stats().lost_total() > 0, "{asked:?}");
-    if number % 4 == 0 {
+    if number.is_multiple_of(4) {
         // A connection of a renewing thread. On a machine that is busy the lease may be lost before that.
         let begun = || client.stats().renewed > 0 || client.stats().lost_total() > 0;
         assert_eventually("it is renewed or lost", 10 * SECOND, begun);
     }
-    if number % 3 > 0 {
+    if !number.is_multiple_of(3) {
         let _ = lease.release();
     }
     match number % 2 {
