@@ -9,15 +9,18 @@ use uuid::Uuid;
 const LONGEST: usize = 500;
 
 /// What comes before the arguments of an unknown command.
-const REPEATED: &str = ", with args beginning with";
+const REPEATED: &str = ", with args beginning with: ";
 
 /// `text` on one line, without what it repeats of a request or of any token, and not longer than that.
 pub(crate) fn presentable(text: &str) -> String {
-    let text = text.split_once(REPEATED).map_or(text, |(before, _)| before);
+    let (text, repeats) = match text.find(REPEATED).map(|at| text.split_at(at + REPEATED.len())) {
+        Some((before, after)) => (before, !after.is_empty()),
+        None => (text, false),
+    };
     // Not a space, which would end a word that was none.
     let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     let mut shown: String = text.chars().take(LONGEST).map(printable).collect();
-    if text.chars().nth(LONGEST).is_some() {
+    if repeats || text.chars().nth(LONGEST).is_some() {
         shown.push('…');
     }
     without_ids(&shown)
@@ -55,7 +58,7 @@ mod tests {
         let id = "0191d2c4-51a3-4f0e-9d4c-0c2f4a7b9e11";
         assert_eq!(presentable(&format!("ERR what is {id}@host:7 to me")), "ERR what is …@host:7 to me");
         let text = format!("ERR unknown command 'EVALSHA', with args beginning with: '{id}@host:7' ");
-        assert_eq!(presentable(&text), "ERR unknown command 'EVALSHA'");
+        assert_eq!(presentable(&text), "ERR unknown command 'EVALSHA', with args beginning with: …");
     }
 
     #[test]
