@@ -159,9 +159,13 @@ impl Engine {
             }
             FaultKind::Authentication => Error::Authentication { action, name, server, detail },
             FaultKind::Permission => Error::Permission { action, name, server, detail },
-            FaultKind::KeyType(role) => {
-                Error::KeyType { action, name, key: key.of(role), server, detail: role.content().to_owned() }
-            }
+            FaultKind::KeyType(role) => Error::KeyType {
+                action,
+                name,
+                key: key.of(role).to_string(),
+                server,
+                detail: role.content().to_owned(),
+            },
             FaultKind::Incompatible => Error::Incompatible { action, name, server, detail },
         }
     }
