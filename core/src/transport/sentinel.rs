@@ -83,6 +83,11 @@ impl Sentinels {
         self.ring.as_str()
     }
 
+    /// Whether connections to the primary are encrypted.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.ring.primary.is_tls()
+    }
+
     /// Whether connections of this term still lead to the primary. One caller a second asks a sentinel for that; where it
     /// gets no answer, the connection is used on.
     pub(crate) fn is_current(&self, term: u64, clock: &Clock, by: Moment) -> bool {

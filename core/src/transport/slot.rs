@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::{Connection, RedisError, Value};
 
 use crate::clock::Moment;
+use crate::signals::without_sigpipe;
 
 use super::opener::{Opened, Opener};
 use super::{Answered, Exchange, Fault};
@@ -109,6 +110,20 @@ impl Slot {
     /// Sends a request and passes each of its replies on. The connection comes back when all has gone well: dropping it
     /// is the taint.
     fn talk(
+        &mut self,
+        connection: Connection,
+        open: &Opener,
+        request: Request<'_>,
+        each: impl FnMut(Value),
+    ) -> Result<(Connection, Moment), Fault> {
+        if open.is_tls() {
+            without_sigpipe(|| self.send_and_receive(connection, open, request, each))
+        } else {
+            self.send_and_receive(connection, open, request, each)
+        }
+    }
+
+    fn send_and_receive(
         &mut self,
         mut connection: Connection,
         open: &Opener,
