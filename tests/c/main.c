@@ -12,6 +12,7 @@ static const struct {
     {"destroy", scenario_destroy},     {"cancel", scenario_cancel},       {"log", scenario_log},
     {"fork", scenario_fork},           {"losses", scenario_losses},       {"refused", scenario_refused},
     {"outage", scenario_outage},       {"counter", scenario_counter},
+    {"check", scenario_check},         {"unchecked", scenario_unchecked},
     {"cut_off", scenario_cut_off},
 };
 

@@ -90,6 +90,15 @@ impl Opener {
         }
     }
 
+    /// The server that connections lead to, as far as is known.
+    pub(crate) fn reached(&self) -> String {
+        let primary = match &self.way {
+            Way::Primary(sentinels) => sentinels.primary(),
+            Way::Direct(_) | Way::Node(_) => None,
+        };
+        primary.unwrap_or_else(|| self.server().to_owned())
+    }
+
     /// The server, or what leads to it, for error texts.
     pub(crate) fn server(&self) -> &str {
         match &self.way {

@@ -24,6 +24,20 @@ fn a_wrong_password_is_an_authentication_error() {
 }
 
 #[test]
+fn a_server_that_cannot_be_asked_is_a_status_of_the_check() {
+    let Some(kind) = any_server() else { return };
+    let program = Program::new(&SCENARIOS);
+    let server = Server::builder(kind).password("right").user("app on >hunter2 ~* &* +@all -select").start();
+    let unchecked = |url: &str, status: &str| drop(program.run(&["unchecked", url, status]));
+    unchecked(&format!("redis://:hunter2@{}/", server.addr()), "REDLATCH_AUTHENTICATION");
+    unchecked(&format!("redis://:right@{}/99", server.addr()), "REDLATCH_INCOMPATIBLE");
+    unchecked(&format!("{}1", server.url_as("app", "hunter2")), "REDLATCH_PERMISSION");
+    let address = server.addr();
+    drop(server);
+    unchecked(&format!("redis://:hunter2@{address}/"), "REDLATCH_UNAVAILABLE");
+}
+
+#[test]
 fn denied_commands_are_a_permission_error() {
     let program = Program::new(&SCENARIOS);
     each_server_with(

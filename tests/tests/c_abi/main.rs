@@ -22,4 +22,5 @@ const SCENARIOS: Recipe<'static> = Recipe::c11(&[
     "log",
     "fork",
     "faults",
+    "check",
 ]);

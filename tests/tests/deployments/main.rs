@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod access;
+mod checking;
 mod cluster;
 mod fake;
 mod sentinel;

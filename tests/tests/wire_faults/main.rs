@@ -5,6 +5,7 @@ mod access;
 mod broken_replies;
 mod certificates;
 mod chaos;
+mod checks;
 mod connections;
 mod dead_servers;
 mod fake;
