@@ -17,16 +17,12 @@ local function read(role, ...)
   return reply
 end
 
--- Mostly nothing but the fence is there, and then one read stands for five.
-local gone, holder, score, inbox, turn = 0, false, false, false, false
-if read('lock', 'EXISTS', KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]) ~= 0 then
-  gone = read('tombstone', 'EXISTS', KEYS[6])
-  holder = read('lock', 'GET', KEYS[1])
-  score = read('queue', 'ZSCORE', KEYS[3], token)
-  inbox = read('waiters', 'HGET', KEYS[4], token)
-  turn = read('turn', 'GET', KEYS[5])
-end
+local gone = read('tombstone', 'EXISTS', KEYS[6])
+local holder = read('lock', 'GET', KEYS[1])
 local last = read('fence', 'GET', KEYS[2])
+local score = read('queue', 'ZSCORE', KEYS[3], token)
+local inbox = read('waiters', 'HGET', KEYS[4], token)
+local turn = read('turn', 'GET', KEYS[5])
 if failure then return failure end
 -- Lua's numbers count exactly up to 2^53 = 9007199254740992; TIME in microseconds stays below it until 2255.
 if last and not (string.find(last, '^%d+$') and #last <= 16 and tonumber(last) < 9007199254740991) then

@@ -19,36 +19,22 @@ end
 local holder, failure = call('lock', 'GET', KEYS[1])
 if failure then return failure end
 local foreign = damaged ~= ''
--- A write comes before the tombstone, and before any answer: a server at its memory limit refuses SET, but not to a
--- script that has written; a replica refuses every write instead of giving a false answer.
-local function bury()
-  if tonumber(ARGV[2]) > 0 then redis.call('SET', KEYS[6], '1', 'PX', ARGV[2]) end
-end
-
--- Mostly nobody waits, and then one read stands for all that follows.
-local siblings
-siblings, failure = call('queue', 'EXISTS', KEYS[3], KEYS[4], KEYS[5])
-if failure then return failure end
-if siblings == 0 then
-  local ours = holder == token
-  redis.call('DEL', ours and KEYS[1] or KEYS[7])
-  bury()
-  return { ours and 1 or 0, 0, 0, damaged }
-end
-
-local turn, turn_token
+local turn
 turn, failure = call('turn', 'GET', KEYS[5])
 if failure then return failure end
+local turn_token
 if turn then
   turn_token = string.match(turn, '^%d+ (%S+) %S+$')
   if not turn_token and damaged == '' then damaged = 'turn' end
 end
+
+-- These come before the tombstone: a server at its memory limit refuses SET, but not to a script that has written.
 local _
 _, failure = call('queue', 'ZREM', KEYS[3], token)
 if failure then return failure end
 _, failure = call('waiters', 'HDEL', KEYS[4], token)
 if failure then return failure end
-bury()
+if tonumber(ARGV[2]) > 0 then redis.call('SET', KEYS[6], '1', 'PX', ARGV[2]) end
 
 local released, pass = 0, false
 if holder == token then
