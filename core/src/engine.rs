@@ -171,7 +171,7 @@ impl Engine {
             FaultKind::Authentication => Error::Authentication { action, name, server, detail },
             FaultKind::Permission => Error::Permission { action, name, server, detail },
             FaultKind::KeyType(role) => {
-                let key = key.map_or_else(String::new, |key| key.of(role));
+                let key = key.map_or_else(String::new, |key| key.of(role).to_string());
                 Error::KeyType { action, name, key, server, detail: role.content().to_owned() }
             }
             FaultKind::Incompatible => Error::Incompatible { action, name, server, detail },

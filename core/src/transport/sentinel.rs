@@ -84,6 +84,11 @@ impl Sentinels {
         self.ring.as_str()
     }
 
+    /// Whether connections to the primary are encrypted.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.ring.primary.is_tls()
+    }
+
     /// The primary as it is known.
     pub(crate) fn primary(&self) -> Option<String> {
         self.known.lock().primary.as_ref().map(|primary| primary.as_str().to_owned())

@@ -4,6 +4,7 @@ mod checkers;
 mod exports;
 mod faults;
 mod processes;
+mod relay;
 mod scenarios;
 
 use redlatch_tests::c::Recipe;
