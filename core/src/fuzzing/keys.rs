@@ -61,7 +61,7 @@ fn accepted(prefix: &str, name: &str) -> Option<Key> {
 /// All keys that a lock and one token of it may have.
 fn keys_of(key: &Key, token: &str) -> BTreeSet<String> {
     let of_roles = Role::ALL.into_iter().map(|role| key.of(role));
-    let keys: BTreeSet<String> = of_roles.chain([key.gone(token)]).collect();
+    let keys: BTreeSet<String> = of_roles.chain([key.gone(token)]).map(|sibling| sibling.to_string()).collect();
     assert_eq!(keys.len(), Role::ALL.len() + 1, "of {key:?}");
     keys
 }
@@ -114,14 +114,14 @@ fn packed(key: &Key, text: &str) {
     let release = Release { key, token: &token, tombstone: Some(TTL), turn: TTL };
     let words = arguments(&encode_release(&release, true, false));
     assert_eq!((words.len(), words[3].as_str(), words[10].as_str()), (15, key.as_str(), text));
-    let gone = key.gone(text);
+    let gone = key.gone(text).to_string();
     assert_eq!(arguments(&encode_tombstone(&release, TTL))[1], gone);
     assert_eq!(arguments(&encode_unlock(&release, false))[2..], ["1", key.as_str(), text]);
     let renew = Renew { key, token: &token, ttl: TTL };
     let words = arguments(&encode_renew(&[renew.clone(), renew], false, false));
     assert_eq!(words[2..], ["2", key.as_str(), key.as_str(), text, "30000", text, "30000"]);
     for (role, command) in encode_inspection_parts(key) {
-        assert_eq!(arguments(&command)[1], key.of(role));
+        assert_eq!(arguments(&command)[1], key.of(role).to_string());
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
+use crate::check::Info;
 use crate::clock::{Clock, Moment};
 use crate::error::Error;
 use crate::protocol::{
@@ -164,13 +165,17 @@ fn endpoint(url: &str) -> Endpoint {
     }
 }
 
-/// A message of the inbox wakes the waiter of its token, and no other.
+/// A text is read as `INFO`, and as a message of the inbox: that wakes the waiter of its token, and no other.
 fn message(value: &Value) {
     let text = match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => text.into(),
         _ => return,
     };
+    // The same text as the reply to `INFO`.
+    let info = Info::parse(&text);
+    assert!(info.replicas().len() <= text.lines().count());
+    assert!(info.version().is_none() || info.get("redis_version").is_some());
     let registry = Arc::new(WaiterRegistry::new(&Clock::System));
     let other = registry.join(&Token::foreign("another"), "lock:a", None);
     let own = registry.join(&Token::foreign(&text), "lock:a", None);

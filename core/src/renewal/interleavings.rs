@@ -16,7 +16,7 @@ use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Mutex, time};
 use crate::token::Token;
-use crate::transport::{Answered, Exchange, Fault, Listener, Transport};
+use crate::transport::{Answered, Deployment, Exchange, Fault, Listener, Transport};
 
 use super::{Janitor, Job, Keeper, KeeperOptions};
 
@@ -95,6 +95,10 @@ impl Transport for Noted {
     }
 
     fn nudge(&self, _: &str) {}
+
+    fn deployment(&self, _: Moment) -> Result<Deployment, Fault> {
+        Err(Fault::unreachable("not asked for"))
+    }
 
     fn dedicated(&self) -> Box<dyn Transport> {
         Box::new(self.clone())

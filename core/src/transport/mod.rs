@@ -5,6 +5,7 @@
 mod cluster;
 mod fault;
 mod hosts;
+mod inquiry;
 mod listening;
 mod login;
 mod memory;
@@ -28,6 +29,7 @@ pub(crate) use cluster::Cluster;
 pub(crate) use cluster::{Map, Redirect, SLOTS, read_slots, slot_of};
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use hosts::{Ring, Seeds};
+pub(crate) use inquiry::{Deployment, Respondent};
 #[cfg(any(test, fuzzing))]
 pub(crate) use listening::confirmed;
 #[cfg(any(test, fuzzing))]
@@ -79,6 +81,9 @@ pub(crate) trait Transport: Send + Sync + fmt::Debug {
     }
     /// The same server over a connection of the caller's own, which shares nothing with the pool.
     fn dedicated(&self) -> Box<dyn Transport>;
+    /// Who can be asked about themselves, each over a connection of its own that ends with the [`Respondent`]. Finds the
+    /// nodes of a cluster by `by`; asks nobody else.
+    fn deployment(&self, by: Moment) -> Result<Deployment, Fault>;
     /// Gives back what the transport keeps for its callers; calls after that are slower, not refused.
     fn close(&self) {}
     /// The server for error texts, without credentials.

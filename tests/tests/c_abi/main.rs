@@ -4,6 +4,7 @@ mod checkers;
 mod exports;
 mod faults;
 mod processes;
+mod relay;
 mod scenarios;
 
 use redlatch_tests::c::Recipe;
@@ -21,5 +22,6 @@ const SCENARIOS: Recipe<'static> = Recipe::c11(&[
     "log",
     "fork",
     "faults",
+    "check",
     "reopen",
 ]);
