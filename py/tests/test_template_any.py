@@ -10,9 +10,9 @@ from redlatch import ConfigError
 from redlatch._template import Template
 
 PIECES = [
-    "order:", "{", "}", "{{", "}}", "{a}", "{b}", "{a", "a}", "a", "b", "0", "1", ".", "[", "]", "[0]", "[k]", ".x", ".y",
-    "._x", ".__class__", "!r", "!s", "!a", "!z", "!", ":", ":>8", ":08.3f", ":{b}", ":%Y", "{a.x}", "{b[0]}", "{c[k]}", "{}",
-    "{0}", "{c}", "{c[k].x}", " ", "\n", "é", "\U0001f512", "\x00", "\ud800", ":redlatch:",
+    "order:", "{", "}", "{{", "}}", "{a}", "{b}", "{a", "a}", "a", "b", "0", "1", ".", "[", "]", "[0]", "[k]", ".x",
+    ".y", "._x", ".__class__", "!r", "!s", "!a", "!z", "!", ":", ":>8", ":08.3f", ":{b}", ":%Y", "{a.x}", "{b[0]}",
+    "{c[k]}", "{}", "{0}", "{c}", "{c[k].x}", " ", "\n", "é", "\U0001f512", "\x00", "\ud800", ":redlatch:",
 ]  # fmt: skip
 """What templates are made of: a piece or two behind one another are what people get wrong."""
 
