@@ -172,7 +172,8 @@ pub(crate) fn decode_acquire(value: &Value) -> Result<Acquired, Malformed> {
         let [status, left, rank, score, fence] = fields.as_slice() else { return None };
         let (status, left, rank) = (integer(status)?, integer(left)?, integer(rank)?);
         match status {
-            1 => Some(Acquired::Granted { fence: text(fence)?.parse().ok()? }),
+            // No script gives a fence of 0, and a resource that has seen none yet would take it for one.
+            1 => Some(Acquired::Granted { fence: text(fence)?.parse().ok().filter(|fence| *fence > 0)? }),
             0 => {
                 let left = u64::try_from(left).ok().map(Duration::from_millis);
                 let place = match u64::try_from(rank) {
@@ -302,7 +303,8 @@ mod tests {
     fn anything_else_is_malformed_not_a_grant() {
         let short = Value::Array(vec![Value::Int(1)]);
         let no_fence = Value::Array(vec![Value::Int(1), Value::Int(-1), Value::Int(-1), bulk(""), bulk("")]);
-        for value in [Value::Nil, Value::Int(1), Value::Okay, short.clone(), no_fence] {
+        let fence_zero = Value::Array(vec![Value::Int(1), Value::Int(-1), Value::Int(-1), bulk(""), bulk("0")]);
+        for value in [Value::Nil, Value::Int(1), Value::Okay, short.clone(), no_fence, fence_zero] {
             assert!(decode_acquire(&value).is_err(), "{value:?}");
         }
         for value in [Value::Nil, Value::Array(vec![Value::Int(2)]), Value::Array(vec![])] {

@@ -7,6 +7,8 @@ use redis::{ConnectionAddr, ErrorKind, RedisError, ServerError};
 use crate::error::Source;
 use crate::protocol::{Malformed, Role};
 
+use super::words::presentable;
+
 /// A failed attempt.
 #[derive(Debug)]
 pub(crate) struct Fault {
@@ -97,6 +99,14 @@ impl Fault {
         self
     }
 
+    /// The same, without a secret of the request that the server's words may repeat.
+    pub(crate) fn without(mut self, secret: &str) -> Fault {
+        if !secret.is_empty() {
+            self.detail = self.detail.replace(secret, "***");
+        }
+        self
+    }
+
     fn of(kind: FaultKind, detail: String) -> Fault {
         Fault { kind, detail, unanswered: false, granted: false, stale: false, interrupted: false, source: None }
     }
@@ -153,7 +163,7 @@ impl Fault {
         let details = error.details().unwrap_or_default();
         let code = error.code();
         let detail = if details.is_empty() { code.to_owned() } else { format!("{code} {details}") };
-        Fault::of(kind_of(code, details), detail)
+        Fault::of(kind_of(code, details), presentable(&detail))
     }
 
     /// What went wrong with the wait for replicas that followed a grant.

@@ -40,7 +40,7 @@ impl Ring {
                 "sentinel_password" => password = value,
                 _ => return Err("the query knows sentinel_user and sentinel_password".to_owned()),
             }
-            if value.contains(['@', ':', '/', '#', '[', ']']) {
+            if value.contains(['@', ':', '/', '?', '[', ']']) {
                 return Err("reserved characters in the query are percent-encoded".to_owned());
             }
         }
@@ -104,6 +104,10 @@ impl<'a> Parts<'a> {
         let hosts: Vec<&str> = hosts.split(',').collect();
         if hosts.iter().any(|host| host.is_empty()) {
             return Err("a host is missing".to_owned());
+        }
+        // It would be taken for the port of a server, whatever is meant.
+        if hosts.iter().any(|host| host.ends_with(':')) {
+            return Err("a port is missing".to_owned());
         }
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let query = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();

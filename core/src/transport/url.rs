@@ -1,6 +1,7 @@
 //! From a URL to where its server is.
 
 use std::fmt;
+use std::path::Path;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
@@ -21,7 +22,7 @@ pub(crate) enum Target {
     Memory(Option<String>),
 }
 
-const EXPECTED: &str = "a URL like redis://[user:password@]host[:port][/db], rediss://…, unix:///path[?db=N], \
+const EXPECTED: &str = "a URL like redis://[user:password@]host[:port][/db], rediss://…, unix:///path[?db=N&user=U&pass=P], \
                         redis+sentinel://[user:password@]host[:port][,host[:port]…]/service[/db], \
                         redis+cluster://[user:password@]host[:port][,host[:port]…], rediss+… for \
                         both over TLS, or memory://[name]; reserved characters in user and password percent-encoded";
@@ -38,7 +39,18 @@ impl Target {
         if scheme.starts_with("rediss") && cfg!(not(feature = "tls")) {
             return Err(refuse("rediss:// needs redlatch built with its `tls` feature"));
         }
+        // Unread, either would be taken for what it is not: a password with an open # or ? in it, the database as other
+        // libraries have it, or a server whose certificate nobody looks at.
+        if url.contains('#') {
+            return Err(refuse("a # is percent-encoded as %23"));
+        }
+        let query = url.split_once('?').map_or("", |(_, query)| query);
+        let names: &[&str] = if scheme == "unix" { &["db", "user", "pass"] } else { &[] };
+        let known = |pair: &str| names.contains(&pair.split_once('=').map_or(pair, |(name, _)| name));
         match scheme {
+            "redis" | "rediss" | "unix" if url.contains('?') && !query.split('&').all(known) => {
+                return Err(refuse("the query of unix:// knows db, user and pass, and redis:// has none"));
+            }
             "redis" | "rediss" | "unix" => {}
             "redis+sentinel" | "rediss+sentinel" => {
                 return Ring::parse(url).map(|ring| Target::Sentinel(Box::new(ring))).map_err(|why| refuse(&why));
@@ -50,6 +62,9 @@ impl Target {
         }
         let info = url.into_connection_info().map_err(|error| refuse(&error.to_string()))?;
         let endpoint = Endpoint::new(info).map_err(|why| refuse(&why))?;
+        if endpoint.host().contains(',') {
+            return Err(refuse("several hosts take redis+sentinel:// or redis+cluster://"));
+        }
         Ok(Target::Server(Box::new(endpoint)))
     }
 
@@ -123,9 +138,25 @@ fn show(address: &ConnectionAddr, db: i64) -> String {
     match address {
         ConnectionAddr::Tcp(host, port) => format!("redis://{}:{port}/{db}", bracketed(host)),
         ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{}:{port}/{db}", bracketed(host)),
-        ConnectionAddr::Unix(path) => format!("unix://{}?db={db}", path.display()),
+        ConnectionAddr::Unix(path) => format!("unix://{}?db={db}", encoded(path)),
         _ => "server".to_owned(),
     }
+}
+
+/// The path with what would end it, or would end a line, percent-encoded.
+fn encoded(path: &Path) -> String {
+    let mut shown = String::new();
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if matches!(c, '%' | '?' | '#') || c.is_control() {
+                c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| shown.push_str(&format!("%{byte:02X}")));
+            } else {
+                shown.push(c);
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("%{byte:02X}")));
+    }
+    shown
 }
 
 fn bracketed(host: &str) -> String {
@@ -139,11 +170,21 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The URL with everything between `://` and the last `@`, and every query, replaced.
+/// The URL with everything between `://` and the last `@`, and every query, replaced, and on one line.
 fn hide_credentials(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = rest.rsplit_once('@').map_or(rest.to_owned(), |(_, host)| format!("***@{host}"));
-    let rest = rest.split_once('?').map_or(rest.clone(), |(path, _)| format!("{path}?***"));
+    let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    // Where a scheme is missing, `://` comes from something else.
+    let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).unwrap_or(("", url));
+    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+    let hidden = path.rsplit_once('@').map_or(path.to_owned(), |(_, host)| format!("***@{host}"));
+    let rest = match query {
+        // Part of a password in the query, or behind an open ? in that before the host: either way all may be secret.
+        Some(query) if query.contains('@') => "***".to_owned(),
+        Some(_) => format!("{hidden}?***"),
+        None => hidden,
+    };
+    let rest: String =
+        rest.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.into() }).collect();
     if scheme.is_empty() { rest } else { format!("{scheme}://{rest}") }
 }
 
@@ -165,6 +206,7 @@ mod tests {
         assert_eq!(shown("redis://localhost"), "redis://localhost:6379/0");
         assert_eq!(shown("redis://me:s3cret@[::1]:7000/3"), "redis://[::1]:7000/3");
         assert_eq!(shown("unix:///run/redis.sock?db=2"), "unix:///run/redis.sock?db=2");
+        assert_eq!(shown("unix:///run/a%20b%3Fc%25/%C3%A9%0A%FF?pass=x"), "unix:///run/a b%3Fc%25/é%0A%FF?db=0");
         assert_eq!(shown("memory://"), "memory None");
         assert_eq!(shown("memory://shared"), "memory Some(\"shared\")");
     }
@@ -175,6 +217,10 @@ mod tests {
             "",
             "localhost:6379",
             "http://u:s3cret@x",
+            "u:s3cret@h?x=redis://y",
+            "h?password=s3cret&x=redis://y",
+            "redis+sentinel://a/s?sentinel_password=p@s3cret",
+            "redis://u:s3cret?x@h/0",
             "redis://u:s3cret@:99999/0",
             "redis://u:s3cret@h/db",
             "redis://u:s3cret@h/-1",
@@ -191,6 +237,15 @@ mod tests {
             "redis+cluster://u:s3cret@a,b/1",
             "redis+cluster://u:s3cret@a,",
             "redis+cluster://u:s3cret@a?password=s3cret",
+            "redis://u:s3cret@h:1?db=2",
+            "redis://u:6?s3cret@h:1/0",
+            "redis://u#s3cret@h:1/0",
+            "rediss://u:s3cret@h:1/0#insecure",
+            "unix:///run/redis.sock?password=s3cret",
+            "redis://u:s3cret@a,b:1/0",
+            "redis+sentinel://a/s?sentinel_user=x&sentinel_password=6?s3cret",
+            "redis+sentinel://u:s3cret@a#b/s",
+            "redis+sentinel://u:s3cret@a:,b/s",
         ] {
             let text = Target::parse(url).unwrap_err().to_string();
             assert!(text.starts_with("url = "), "{text}");

@@ -23,4 +23,5 @@ const SCENARIOS: Recipe<'static> = Recipe::c11(&[
     "fork",
     "faults",
     "check",
+    "reopen",
 ]);
