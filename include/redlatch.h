@@ -53,8 +53,8 @@
  * that ends while it holds a lock has it released in the background, and a warning is logged. To hand a lock to another
  * thread or process, use a lease. The main thread ends so with exit(), before static destructors run. The library
  * starts threads of its own, when first needed, which end with the client; a signal handler of the program's may run on
- * them, but SIGPIPE is blocked there. A program that uses TLS should ignore SIGPIPE, which a write over TLS may raise on
- * the thread that calls. No function of the library is for signal handlers.
+ * them. No function raises SIGPIPE, whether the program ignores it or not. No function of the library is for signal
+ * handlers.
  *
  * Strings. A text that goes in is a pointer and its length in bytes, without a NUL, or REDLATCH_NUL_TERMINATED for one
  * that ends with a NUL. It is UTF-8, which is checked, and copied before the function returns; names may contain NULs.

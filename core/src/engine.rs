@@ -172,13 +172,13 @@ impl Engine {
             FaultKind::Authentication => Error::Authentication { action, name, server, detail },
             FaultKind::Permission => {
                 let keys = denied_key.map(|key| {
-                    let sibling = key.of(crate::protocol::Role::Queue);
+                    let sibling = key.of(crate::protocol::Role::Queue).to_string();
                     format!("; its keys are {:?} and such as {sibling:?}", key.as_str())
                 });
                 Error::Permission { action, name, server, detail: detail + &keys.unwrap_or_default() }
             }
             FaultKind::KeyType(role) => {
-                let key = key.map_or_else(String::new, |key| key.of(role));
+                let key = key.map_or_else(String::new, |key| key.of(role).to_string());
                 Error::KeyType { action, name, key, server, detail: role.content().to_owned() }
             }
             FaultKind::Incompatible => Error::Incompatible { action, name, server, detail },

@@ -56,7 +56,7 @@ pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rules::{DOCUMENTED_PASSWORD, DOCUMENTED_USER, documented_rules, documented_user};
 pub use rustix::process::Signal;
 pub use servers::{
-    SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster, each_server,
-    each_server_with, percent_encoded,
+    Certificates, SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster,
+    each_server, each_server_with, percent_encoded, tls_server, tls_server_with,
 };
 pub use wire::RawConnection;

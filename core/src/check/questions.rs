@@ -102,7 +102,7 @@ impl Question {
 }
 
 fn key_of(subject: &Subject<'_>, role: Role) -> String {
-    subject.key.map(|key| key.of(role)).unwrap_or_default()
+    subject.key.map(|key| key.of(role).to_string()).unwrap_or_default()
 }
 
 pub(super) fn command(words: &[&str]) -> Cmd {

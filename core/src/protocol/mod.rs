@@ -171,7 +171,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    const ALL: [Role; 6] = [Role::Lock, Role::Fence, Role::Queue, Role::Waiters, Role::Turn, Role::Probe];
+    pub(crate) const ALL: [Role; 6] = [Role::Lock, Role::Fence, Role::Queue, Role::Waiters, Role::Turn, Role::Probe];
 
     /// The last part of the key; empty for the lock itself, whose word in replies is `lock`.
     fn suffix(self) -> &'static str {

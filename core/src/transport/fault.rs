@@ -7,6 +7,8 @@ use redis::{ConnectionAddr, ErrorKind, RedisError, ServerError};
 use crate::error::Source;
 use crate::protocol::{Malformed, Role, denied_command};
 
+use super::words::presentable;
+
 /// A failed attempt.
 #[derive(Debug)]
 pub(crate) struct Fault {
@@ -97,6 +99,14 @@ impl Fault {
         self
     }
 
+    /// The same, without a secret of the request that the server's words may repeat.
+    pub(crate) fn without(mut self, secret: &str) -> Fault {
+        if !secret.is_empty() {
+            self.detail = self.detail.replace(secret, "***");
+        }
+        self
+    }
+
     fn of(kind: FaultKind, detail: String) -> Fault {
         Fault { kind, detail, unanswered: false, granted: false, stale: false, interrupted: false, source: None }
     }
@@ -157,9 +167,9 @@ impl Fault {
         let is_named = ["the '", "' command"].iter().all(|words| details.contains(words));
         match denied_command(details) {
             Some(command) if kind == FaultKind::Permission && !is_named => {
-                Fault::of(kind, format!("{detail}; the user lacks +{}", command.to_lowercase()))
+                Fault::of(kind, format!("{}; the user lacks +{}", presentable(&detail), command.to_lowercase()))
             }
-            _ => Fault::of(kind, detail),
+            _ => Fault::of(kind, presentable(&detail)),
         }
     }
 

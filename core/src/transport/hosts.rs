@@ -103,6 +103,10 @@ impl<'a> Parts<'a> {
         if hosts.iter().any(|host| host.is_empty()) {
             return Err("a host is missing".to_owned());
         }
+        // It would be taken for the port of a server, whatever is meant.
+        if hosts.iter().any(|host| host.ends_with(':')) {
+            return Err("a port is missing".to_owned());
+        }
         Ok(Parts { scheme, login, hosts, path: path.trim_end_matches('/'), query })
     }
 

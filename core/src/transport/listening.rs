@@ -33,11 +33,7 @@ pub(crate) fn listen(
     connection.set_write_timeout(Some(open.limits.io)).map_err(broken)?;
     // Not `PubSub::subscribe`, which takes an error reply for success.
     connection.send_packed_command(&redis::cmd("SUBSCRIBE").arg(channel).get_packed_command()).map_err(broken)?;
-    match connection.recv_response().map_err(broken)? {
-        Value::ServerError(error) => return Err(Fault::answered(&error)),
-        Value::Array(_) | Value::Push { .. } => {}
-        other => return Err(Fault::unreachable(format!("the reply to SUBSCRIBE is {other:?}"))),
-    }
+    confirmed(&connection.recv_response().map_err(broken)?)?;
     let tick = TICK.min(open.limits.io);
     let mut subscription = connection.as_pubsub();
     subscription.set_read_timeout(Some(tick)).map_err(broken)?;
@@ -76,6 +72,15 @@ pub(crate) fn listen(
         }
     }
     Ok(())
+}
+
+/// The reply to `SUBSCRIBE`.
+pub(crate) fn confirmed(reply: &Value) -> Result<(), Fault> {
+    match reply {
+        Value::ServerError(error) => Err(Fault::answered(error)),
+        Value::Array(_) | Value::Push { .. } => Ok(()),
+        _ => Err(Fault::unreachable("the reply to SUBSCRIBE is no confirmation")),
+    }
 }
 
 /// Pings a connection that has been silent for long; a dead one would look like a quiet one for ever.

@@ -8,6 +8,7 @@ use redis::{
 };
 
 use crate::clock::{Clock, Moment};
+use crate::signals::without_sigpipe;
 
 use super::resolve::resolve;
 use super::socket::within;
@@ -23,6 +24,15 @@ pub(crate) enum Expected {
 
 /// Opens a connection to `endpoint` and logs in, by `by`. Its timeouts are unset.
 pub(crate) fn connect(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) -> Result<Connection, Fault> {
+    if endpoint.is_tls() {
+        without_sigpipe(|| open_any(endpoint, expected, clock, by))
+    } else {
+        open_any(endpoint, expected, clock, by)
+    }
+}
+
+/// Tries the addresses of `endpoint` one after another.
+fn open_any(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) -> Result<Connection, Fault> {
     let left = || by.since(clock.now());
     // A host name behind TLS stays a name, which the certificate must match; it is looked up here all
     // the same, because the lookup inside the connect has no limit and an answer makes it quick.
@@ -62,7 +72,7 @@ pub(crate) fn connect(endpoint: &Endpoint, expected: Expected, clock: &Clock, by
 
 /// A step of the login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     Authenticate,
     ChooseDatabase,
     /// Whether it is a primary.
@@ -92,22 +102,27 @@ fn log_in(
     limit(&connection).and_then(|()| connection.send_packed_command(&request)).map_err(failed)?;
     for (step, _) in steps {
         let reply = limit(&connection).and_then(|()| connection.recv_response()).map_err(failed)?;
-        let Value::ServerError(error) = reply else {
-            if step == Step::AskRole && !is_primary(&reply) {
-                return Err(Fault::refusing("it answers that it is a replica"));
-            }
-            continue;
-        };
-        let fault = Fault::answered(&error);
-        match (step, fault.kind) {
-            (Step::TellName, FaultKind::Incompatible | FaultKind::Permission) => {}
-            (Step::Authenticate, FaultKind::Incompatible) => {
-                return Err(Fault { kind: FaultKind::Authentication, ..fault });
-            }
-            _ => return Err(fault),
-        }
+        step.accept(&reply, &endpoint.login)?;
     }
     Ok(connection)
+}
+
+impl Step {
+    /// Whether the login goes on after this reply.
+    pub(crate) fn accept(self, reply: &Value, login: &RedisConnectionInfo) -> Result<(), Fault> {
+        let Value::ServerError(error) = reply else {
+            return match self {
+                Step::AskRole if !is_primary(reply) => Err(Fault::refusing("it answers that it is a replica")),
+                _ => Ok(()),
+            };
+        };
+        let fault = Fault::answered(error).without(login.password().unwrap_or_default());
+        match (self, fault.kind) {
+            (Step::TellName, FaultKind::Incompatible | FaultKind::Permission) => Ok(()),
+            (Step::Authenticate, FaultKind::Incompatible) => Err(Fault { kind: FaultKind::Authentication, ..fault }),
+            _ => Err(fault),
+        }
+    }
 }
 
 /// The reply to `ROLE`.

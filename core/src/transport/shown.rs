@@ -1,17 +1,25 @@
 //! What of a refused URL an error may show.
 
-/// The URL without its login and its query. A refused URL is not understood, so its login may stand where others have host
-/// and port: what does not look like these is hidden too.
+/// The URL without its login and its query, on one line. A refused URL is not understood, so its login may stand where others
+/// have host and port: what does not look like these is hidden too.
 pub(super) fn hide_credentials(url: &str) -> String {
-    let (scheme, rest) = match url.split_once("://") {
+    let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    // Where a scheme is missing, `://` comes from something else.
+    let (scheme, rest) = match url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), url),
     };
+    let (rest, query) = rest.find(['?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+    if query.contains('@') {
+        // Part of a password in the query, or behind an open ? or # in that before the host: either way all may be secret.
+        return format!("{scheme}***");
+    }
+    let query = if query.is_empty() { "" } else { "?***" };
     let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("***@", rest));
-    let (rest, query) = rest.find(['?', '#']).map_or((rest, ""), |at| (&rest[..at], "?***"));
     let (hosts, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let hosts = if hosts.split(',').all(is_plain) { hosts } else { "***" };
-    format!("{scheme}{login}{hosts}{path}{query}")
+    let shown = format!("{scheme}{login}{hosts}{path}{query}");
+    shown.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.into() }).collect()
 }
 
 /// Whether it looks like a host with or without a port, or is empty.
@@ -41,6 +49,8 @@ mod tests {
             ("unix:///run/a.sock?pass=s3cret", "unix:///run/a.sock?***"),
             ("localhost:6379", "localhost:6379"),
             ("http://[::1/", "http://***/"),
+            ("redis://h/0\n", "redis://h/0\\n"),
+            ("redis+sentinel://a/s?sentinel_password=p@s3cret", "redis+sentinel://***"),
             ("", ""),
         ] {
             assert_eq!(hide_credentials(url), shown);

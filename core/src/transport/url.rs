@@ -1,6 +1,7 @@
 //! From a URL to where its server is.
 
 use std::fmt;
+use std::path::Path;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
@@ -57,6 +58,9 @@ impl Target {
         }
         let info = url.into_connection_info().map_err(|error| refuse(&error.to_string()))?;
         let endpoint = Endpoint::new(info).map_err(|why| refuse(&why))?;
+        if endpoint.host().contains(',') {
+            return Err(refuse("several hosts take redis+sentinel:// or redis+cluster://"));
+        }
         Ok(Target::Server(Box::new(endpoint)))
     }
 
@@ -80,6 +84,10 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.address, ConnectionAddr::TcpTls { .. })
+    }
+
     pub(super) fn new(info: ConnectionInfo) -> Result<Endpoint, String> {
         let address = info.addr().clone();
         let mut login = info.redis_settings().clone().set_lib_name("redlatch", env!("CARGO_PKG_VERSION"));
@@ -135,9 +143,25 @@ fn show(address: &ConnectionAddr, db: i64) -> String {
     match address {
         ConnectionAddr::Tcp(host, port) => format!("redis://{}:{port}/{db}", bracketed(host)),
         ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{}:{port}/{db}", bracketed(host)),
-        ConnectionAddr::Unix(path) => format!("unix://{}?db={db}", path.display()),
+        ConnectionAddr::Unix(path) => format!("unix://{}?db={db}", encoded(path)),
         _ => "server".to_owned(),
     }
+}
+
+/// The path with what would end it, or would end a line, percent-encoded.
+fn encoded(path: &Path) -> String {
+    let mut shown = String::new();
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if matches!(c, '%' | '?' | '#') || c.is_control() {
+                c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| shown.push_str(&format!("%{byte:02X}")));
+            } else {
+                shown.push(c);
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("%{byte:02X}")));
+    }
+    shown
 }
 
 fn bracketed(host: &str) -> String {
@@ -211,6 +235,7 @@ mod tests {
         assert_eq!(shown("redis://me:s3cret@[::1]:7000/3"), "redis://[::1]:7000/3");
         assert_eq!(shown("unix:///run/redis.sock?db=2"), "unix:///run/redis.sock?db=2");
         assert_eq!(shown("redis+unix:///run/a%20b?user=me&pass=s3cret"), "unix:///run/a b?db=0");
+        assert_eq!(shown("unix:///run/a%20b%3Fc%25/%C3%A9%0A%FF?pass=x"), "unix:///run/a b%3Fc%25/é%0A%FF?db=0");
         assert_eq!(shown("memory://"), "memory None");
         assert_eq!(shown("memory://shared"), "memory Some(\"shared\")");
     }
@@ -221,6 +246,10 @@ mod tests {
             "",
             "localhost:6379",
             "http://u:s3cret@x",
+            "u:s3cret@h?x=redis://y",
+            "h?password=s3cret&x=redis://y",
+            "redis+sentinel://a/s?sentinel_password=p@s3cret",
+            "redis://u:s3cret?x@h/0",
             "redis://u:s3cret@:99999/0",
             "redis://u:s3cret@h/db",
             "redis://u:s3cret@h/-1",
@@ -255,6 +284,14 @@ mod tests {
             "redis://:s3cret",
             "redis://h?password=s3cret",
             "rediss://u:s3cret@h/0#insecure",
+            "redis://u:s3cret@h:1?db=2",
+            "redis://u:6?s3cret@h:1/0",
+            "redis://u#s3cret@h:1/0",
+            "rediss://u:s3cret@h:1/0#insecure",
+            "redis://u:s3cret@a,b:1/0",
+            "redis+sentinel://a/s?sentinel_user=x&sentinel_password=6?s3cret",
+            "redis+sentinel://u:s3cret@a#b/s",
+            "redis+sentinel://u:s3cret@a:,b/s",
         ] {
             let text = Target::parse(url).unwrap_err().to_string();
             assert!(text.starts_with("url = "), "{text}");

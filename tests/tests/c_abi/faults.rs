@@ -4,9 +4,10 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use redlatch_tests::c::{Program, finish};
-use redlatch_tests::{Server, any_server, each_server, each_server_with};
+use redlatch_tests::{Certificates, Server, any_server, each_server, each_server_with, tls_server};
 
 use crate::SCENARIOS;
+use crate::relay::Relay;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -98,4 +99,20 @@ fn an_outage_is_unavailable_or_unconfirmed_and_passes() {
         process.send("go on");
         finish(process, &args);
     });
+}
+
+#[test]
+fn a_program_was_ended_by_sigpipe_when_its_tls_connection_was_reset() {
+    let Some(certificates) = Certificates::make() else { return };
+    let Some((_server, port)) = tls_server(&certificates) else { return };
+    let relay = Relay::to(port);
+    let url = format!("rediss://app:s3cret@{}/", relay.address());
+    let authority = certificates.path("ca.crt");
+    let args = ["cut_off", &url, authority.to_str().expect("a path of text")];
+    let program = Program::new(&SCENARIOS);
+    let mut process = program.start(&args);
+    process.expect("held", LIMIT);
+    relay.reset();
+    process.send("go on");
+    finish(process, &args);
 }

@@ -1,9 +1,8 @@
 //! Sentinels and clusters over TLS. Debian's server is built with it.
 
 use redlatch::{Client, ClientBuilder, Error, Released};
-use redlatch_tests::{Server, ServerKind, assert_eventually};
+use redlatch_tests::{Certificates, Server, ServerKind, assert_eventually, tls_server_with};
 
-use crate::authority::{Certificates, tls_server_with};
 use crate::support::{AGREED, SECOND, acquire, closed_port, key, limited, ms, sibling, ttl};
 
 /// Certificates, where this build and this machine have TLS.

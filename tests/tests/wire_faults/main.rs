@@ -2,7 +2,6 @@
 #![allow(clippy::disallowed_methods)]
 
 mod access;
-mod authority;
 mod broken_replies;
 mod certificates;
 mod chaos;

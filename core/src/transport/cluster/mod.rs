@@ -28,9 +28,13 @@ use super::opener::{Opener, Way};
 use super::pool::Slots;
 use super::server::{Lead, Server, inspected};
 use super::{Answered, Deployment, Exchange, Fault, FaultKind, Limits, Listener, Respondent, Seeds, Transport};
-use hash::slot_of;
+#[cfg(any(test, fuzzing))]
+pub(crate) use hash::SLOTS;
+pub(crate) use hash::slot_of;
 use map::Node;
-use redirect::Redirect;
+#[cfg(any(test, fuzzing))]
+pub(crate) use map::{Map, read_slots};
+pub(crate) use redirect::Redirect;
 use topology::Topology;
 
 /// How often one request is sent elsewhere at most.
