@@ -15,6 +15,9 @@ TEST_THREADS ?= 2
 MINUTES ?= 2
 SEED ?=
 
+# Of the mutations, those with this in their names.
+ONLY ?=
+
 # Passed on to the demo, the benchmarks, the soak test or pytest: make bench ARGS="--quick"
 ARGS ?=
 
@@ -22,7 +25,7 @@ step = @printf '\n==> %s\n'
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: ## Install what the tests need: servers, and Python environments
@@ -82,6 +85,10 @@ soak: setup ## Kill and stop processes that share a lock, for ARGS="--seconds 60
 chaos: setup ## Processes in three languages, while server, network and processes fail: MINUTES=2 SEED=
 	scripts/python.sh install
 	cargo run --release -p redlatch-tests --bin chaos -- --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+.PHONY: mutations
+mutations: setup ## Take each defence out in turn and see its test fail: ONLY=part of a name
+	cargo run -q -p redlatch-tests --bin mutations -- $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 .PHONY: fmt
 fmt: ## Format the code

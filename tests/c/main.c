@@ -11,7 +11,7 @@ static const struct {
     {"give", scenario_give},           {"take", scenario_take},           {"callbacks", scenario_callbacks},
     {"destroy", scenario_destroy},     {"cancel", scenario_cancel},       {"log", scenario_log},
     {"fork", scenario_fork},           {"losses", scenario_losses},       {"refused", scenario_refused},
-    {"outage", scenario_outage},       {"counter", scenario_counter},
+    {"outage", scenario_outage},       {"counter", scenario_counter},       {"forks", scenario_forks},
 };
 
 int main(int argc, char **argv) {

@@ -90,7 +90,10 @@ mod tests {
 
     #[test]
     fn a_test_that_is_gone_is_not_found() {
-        assert_eq!(TestName::parse("soak::a_process_that_was_stopped_keeps_its_inbox").map(|name| name.find()), Some(Ok(())));
+        assert_eq!(
+            TestName::parse("soak::a_process_that_was_stopped_keeps_its_inbox").map(|name| name.find()),
+            Some(Ok(()))
+        );
         assert!(TestName::parse("soak::no_such_test").is_some_and(|name| name.find().is_err()));
         assert!(TestName::parse("nowhere::no_such_test").is_some_and(|name| name.find().is_err()));
     }

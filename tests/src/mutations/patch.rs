@@ -91,7 +91,8 @@ impl Hunk {
 mod tests {
     use super::*;
 
-    const DIFF: &str = "--- a/f\n+++ b/f\n@@ -7,3 +7,3 @@ where\n one\n-two\n+2\n three\n@@ -20 +20,2 @@\n four\n+five\n";
+    const DIFF: &str =
+        "--- a/f\n+++ b/f\n@@ -7,3 +7,3 @@ where\n one\n-two\n+2\n three\n@@ -20 +20,2 @@\n four\n+five\n";
 
     fn applied(diff: &str, text: &str) -> Result<String, String> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

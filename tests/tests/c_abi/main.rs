@@ -20,5 +20,6 @@ const SCENARIOS: Recipe<'static> = Recipe::c11(&[
     "cancel",
     "log",
     "fork",
+    "forks",
     "faults",
 ]);

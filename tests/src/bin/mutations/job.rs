@@ -66,7 +66,11 @@ impl Workshop {
                 Verdict::Skipped(reason) => println!("mutations: {name} is left out: {reason}"),
                 verdict => {
                     let words = verdict.words();
-                    return Err(format!("{name} without a mutation: {} {words} (log: {})", verdict.word(), log.display()));
+                    return Err(format!(
+                        "{name} without a mutation: {} {words} (log: {})",
+                        verdict.word(),
+                        log.display()
+                    ));
                 }
             }
             rest = others;

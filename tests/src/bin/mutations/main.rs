@@ -74,7 +74,13 @@ fn main() -> ExitCode {
         let began = Instant::now();
         let verdict = workshop.run(mutation);
         good &= matches!(verdict, Verdict::Killed(_) | Verdict::Skipped(_));
-        println!("{:<14} {:<44} {:>4} s  {}", verdict.word(), mutation.name, began.elapsed().as_secs(), verdict.words());
+        println!(
+            "{:<14} {:<44} {:>4} s  {}",
+            verdict.word(),
+            mutation.name,
+            began.elapsed().as_secs(),
+            verdict.words()
+        );
     }
     println!("mutations: logs in {}", workshop.logs().display());
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -28,7 +28,8 @@ impl Python {
         });
         // As elsewhere, 3.11 where it is there.
         venvs.sort_by_key(|path| (!path.ends_with("venv-3.11"), path.clone()));
-        let parent = venvs.first().filter(|_| maturin.is_file()).ok_or("no environment in target/py: run `make setup`")?;
+        let parent =
+            venvs.first().filter(|_| maturin.is_file()).ok_or("no environment in target/py: run `make setup`")?;
         let env = folder.join("python");
         run(Command::new(parent.join("bin/python")).args(["-m", "venv", "--clear", "--without-pip"]).arg(&env))?;
         let ask = |python: &Path| {
@@ -70,5 +71,9 @@ impl Python {
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let words = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-    if output.status.success() { Ok(words(&output.stdout)) } else { Err(format!("{command:?}: {}", words(&output.stderr))) }
+    if output.status.success() {
+        Ok(words(&output.stdout))
+    } else {
+        Err(format!("{command:?}: {}", words(&output.stderr)))
+    }
 }

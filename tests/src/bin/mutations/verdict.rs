@@ -85,17 +85,21 @@ fn judge_pytest(test: &TestName, log: &str, status: Option<i32>) -> Verdict {
         _ => {
             let failed = |line: &&str| line.starts_with("FAILED ") && line.contains(test.function());
             match log.lines().find(failed) {
-                Some(line) => Verdict::Killed(first_words(log.lines().filter(|line| line.starts_with("E  "))) + line),
+                Some(line) => {
+                    let said = log.lines().filter(|line| line.starts_with("E  "));
+                    Verdict::Killed(first_words(said.map(|line| &line[1..]).chain([line])))
+                }
                 None => Verdict::BrokeOff(first_words(log.lines().rev())),
             }
         }
     }
 }
 
-/// The first line with something in it, cut to what fits.
+/// The first two lines with something in them, cut to what fits.
 pub(crate) fn first_words<'a>(lines: impl Iterator<Item = &'a str>) -> String {
-    let line = lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().take(150).collect()
+    let lines = lines.map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<String> = lines.take(2).map(|line| line.chars().take(110).collect()).collect();
+    lines.join(" | ")
 }
 
 #[cfg(test)]
@@ -107,14 +111,14 @@ mod tests {
     }
 
     const FAILED: &str = "test a::t::memory ... ok\ntest a::t::redis_7_0 ... FAILED\n\nfailures:\n\
-                          thread 'a::t::redis_7_0' (7) panicked at tests/tests/behaviour/a.rs:3:5:\nnot equal\n";
+                          thread 'a::t::redis_7_0' (7) panicked at tests/tests/behaviour/a.rs:3:5:\nnot equal\n\n left: 1\n right: 2\n";
 
     #[test]
     fn only_a_failed_assertion_of_the_test_kills() {
-        assert_eq!(judged("behaviour::a::t", FAILED, 101), Verdict::Killed("not equal".to_owned()));
-        assert_eq!(judged("behaviour::a::other", FAILED, 101), Verdict::BrokeOff("not equal".to_owned()));
+        assert_eq!(judged("behaviour::a::t", FAILED, 101), Verdict::Killed("not equal | left: 1".to_owned()));
+        assert_eq!(judged("behaviour::a::other", FAILED, 101), Verdict::BrokeOff("not equal | left: 1".to_owned()));
         let compiler = FAILED.replace("tests/tests/behaviour/a.rs", "tests/src/c/program.rs");
-        assert_eq!(judged("behaviour::a::t", &compiler, 101), Verdict::BrokeOff("not equal".to_owned()));
+        assert_eq!(judged("behaviour::a::t", &compiler, 101), Verdict::BrokeOff("not equal | left: 1".to_owned()));
         let crashed = "running 1 test\nprocess didn't exit successfully (signal: 11)\n";
         assert_eq!(judged("behaviour::a::t", crashed, 101), Verdict::BrokeOff(String::new()));
         let name = TestName::parse("behaviour::a::t").expect("a name");
