@@ -87,7 +87,7 @@ chaos: setup ## Processes in three languages, while server, network and processe
 	cargo run --release -p redlatch-tests --bin chaos -- --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: mutations
-mutations: setup ## Take each defence out in turn and see its test fail: ONLY=part of a name
+mutations: setup ## Take each defence out in turn and see its test fail: ONLY=part,of,names
 	cargo run -q -p redlatch-tests --bin mutations -- $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 .PHONY: fmt

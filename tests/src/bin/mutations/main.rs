@@ -1,7 +1,7 @@
 //! Takes one defence after another out of a copy of the sources, and demands that the test which shows it fails.
 //!
-//! `mutations [--only PART] [--list]`: all patches of `tests/mutations`, or those whose names contain `PART`; what each of them
-//! is. The exit status is 1 when a mutation survives or proves nothing, and 2 when the run cannot begin.
+//! `mutations [--only PART,…]`: all patches of `tests/mutations`, or those whose names contain one of these parts.
+//! `mutations --list [--only PART,…]`: what each of them is. The exit status is 1 when a mutation survives or proves nothing, and 2 when the run cannot begin.
 //!
 //! First every test that is named must pass without a mutation. Then, for each one, the copy is patched and built, and its
 //! test runs:
@@ -39,17 +39,20 @@ fn main() -> ExitCode {
     let (mut only, mut list) = (String::new(), false);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        match (word.as_str(), words.next()) {
-            ("--list", None) => list = true,
-            ("--only", Some(part)) => only = part,
+        match word.as_str() {
+            "--list" => list = true,
+            "--only" => only = words.next().unwrap_or_default(),
             _ => {
-                eprintln!("usage: mutations [--only PART] | mutations --list");
+                eprintln!("usage: mutations [--list] [--only PART,...]");
                 return ExitCode::from(2);
             }
         }
     }
     let chosen = match Mutation::all() {
-        Ok(all) => all.into_iter().filter(|mutation| mutation.name.contains(&only)).collect::<Vec<_>>(),
+        Ok(all) => all
+            .into_iter()
+            .filter(|mutation| only.split(',').any(|part| mutation.name.contains(part)))
+            .collect::<Vec<_>>(),
         Err(error) => return cannot_begin(&error),
     };
     if chosen.is_empty() {
