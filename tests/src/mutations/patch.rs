@@ -55,13 +55,13 @@ impl Patch {
                 None => fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?,
             };
             // Whole lines only.
-            let text = format!("\n{text}");
-            let (old, new) = (format!("\n{old}"), format!("\n{new}"));
-            let changed = match text.match_indices(&old).count() {
-                1 => text.replacen(&old, &new, 1),
-                found => return Err(format!("{path}: the text of a hunk stands there {found} times:{old}")),
+            let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1));
+            let found: Vec<usize> = lines.filter(|start| text[*start..].starts_with(old.as_str())).collect();
+            let [start] = found[..] else {
+                return Err(format!("{path}: the text of a hunk stands there {} times:\n{old}", found.len()));
             };
-            texts.insert(path.clone(), changed[1..].to_owned());
+            let changed = [&text[..start], new, &text[start + old.len()..]].concat();
+            texts.insert(path.clone(), changed);
         }
         Ok(texts)
     }
