@@ -48,7 +48,7 @@ class Program:
         for reader in self._readers:
             reader.join(10)
 
-    def read(self, within: float = 60.0) -> str:
+    def read(self, within: float = 30.0) -> str:
         """The next line of its output, without its end; an ``AssertionError`` with its errors when none comes in time."""
         try:
             line = self._lines.get(timeout=within)

@@ -62,7 +62,7 @@ impl Python {
     pub(crate) fn test(&self, tree: &Path, tests: &[String]) -> Command {
         let mut command = Command::new(self.env.join("bin/python"));
         // Not `-m pytest`, which would put the current folder on the path.
-        command.arg(&self.pytest).args(["-p", "no:cacheprovider", "-c"]).arg(tree.join("py/pyproject.toml"));
+        command.arg(&self.pytest).args(["-x", "-p", "no:cacheprovider", "-c"]).arg(tree.join("py/pyproject.toml"));
         command.args(tests.iter().map(|test| tree.join("py/tests").join(test)));
         command
     }

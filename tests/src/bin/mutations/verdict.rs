@@ -97,7 +97,7 @@ fn judge_pytest(test: &TestName, log: &str, status: Option<i32>) -> Verdict {
 
 /// The first two lines with something in them, cut to what fits.
 pub(crate) fn first_words<'a>(lines: impl Iterator<Item = &'a str>) -> String {
-    let lines = lines.map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("note: run with"));
     let lines: Vec<String> = lines.take(2).map(|line| line.chars().take(110).collect()).collect();
     lines.join(" | ")
 }
