@@ -53,8 +53,8 @@
  * that ends while it holds a lock has it released in the background, and a warning is logged. To hand a lock to another
  * thread or process, use a lease. The main thread ends so with exit(), before static destructors run. The library
  * starts threads of its own, when first needed, which end with the client; a signal handler of the program's may run on
- * them, but SIGPIPE is blocked there. A program that uses TLS should ignore SIGPIPE, which a write over TLS may raise on
- * the thread that calls. No function of the library is for signal handlers.
+ * them. No function raises SIGPIPE, whether the program ignores it or not. No function of the library is for signal
+ * handlers.
  *
  * Strings. A text that goes in is a pointer and its length in bytes, without a NUL, or REDLATCH_NUL_TERMINATED for one
  * that ends with a NUL. It is UTF-8, which is checked, and copied before the function returns; names may contain NULs.
@@ -72,7 +72,7 @@
  * client run one after another, so it should be short. It may call any function of redlatch; two callbacks that close
  * each other's client wait for each other for ever. destroy runs on any thread:
  * inside a call of the program's, or on a thread of the library's; it may call any function of redlatch too. A log
- * callback must call none. No callback may leave by a C++ exception or longjmp.
+ * callback must call none. That of redlatch_check_server runs inside the call, and may call any. No callback may leave by a C++ exception or longjmp.
  *
  * Fork. A forked child holds nothing of what its parent held: there a lease handle is lost as REDLATCH_LOST_FORKED, a
  * lock is REDLATCH_NOT_HELD, and releasing them touches no key. The child may use its copies of the handles, and gets
@@ -269,6 +269,22 @@
 #define REDLATCH_WAIT_FOREVER (-1)
 
 /**
+ * Good to know; also what could not be checked.
+ */
+#define REDLATCH_SEVERITY_INFO 1
+
+/**
+ * Locks work now. One failure that has to be expected, a restart, a failover or a clock that is set, can give a lock to two
+ * holders or leave everyone without.
+ */
+#define REDLATCH_SEVERITY_WARNING 2
+
+/**
+ * Locks are unsafe as the server is run, or cannot be had at all.
+ */
+#define REDLATCH_SEVERITY_PROBLEM 3
+
+/**
  * A buffer of this size takes every token, its NUL included.
  */
 #define REDLATCH_TOKEN_SIZE 513
@@ -447,6 +463,21 @@ typedef struct redlatch_lock_options {
 } redlatch_lock_options;
 
 /**
+ * Told of one finding: its severity, one of REDLATCH_SEVERITY_...; its kind, in a word of docs/operations.md such as
+ * "eviction"; the server, node or sentinel that it is about, as a URL without credentials; what was found, what follows
+ * and what to do, in English; each text of its length, with a NUL behind it and valid during the call only; and the
+ * user_data of redlatch_check_server.
+ */
+typedef void (*redlatch_on_finding)(int32_t severity,
+                                    const char *kind,
+                                    size_t kind_len,
+                                    const char *server,
+                                    size_t server_len,
+                                    const char *message,
+                                    size_t message_len,
+                                    void *user_data);
+
+/**
  * Told of a lost lease: name and token of name_len and token_len bytes, each with a NUL behind it and valid during
  * the call only; the fence; the reason, one of REDLATCH_LOST_...; and the user_data of its registration.
  */
@@ -605,6 +636,27 @@ int32_t redlatch_force_release(const struct redlatch_client *client, const char 
  * Thread-safe. Asks no server. Since 0.1.
  */
 int32_t redlatch_client_stats_json(const struct redlatch_client *client, char **json);
+
+/**
+ * Looks whether the server is fit for locks, for the start of a program or by hand: its settings, state and version, the
+ * access rules, replicas, sentinels or nodes of a cluster, clocks, and how long a request takes from here. Calls
+ * callback for each finding, the worst first, on this thread and before this returns; NULL for none. *worst gets the
+ * greatest severity, 0 where nothing was found; NULL for none. Below REDLATCH_SEVERITY_PROBLEM
+ * locks can be had, and are kept as long as the server runs as it does now.
+ *
+ * Writes nothing, and leaves no connection behind. What the access rules do not let it ask is a finding of the kind
+ * "not_checked", no failure. Later versions may add kinds.
+ *
+ * REDLATCH_OK, whatever was found; REDLATCH_CLOSED; REDLATCH_INVALID_ARGUMENT; where no server could be asked
+ * REDLATCH_UNAVAILABLE, REDLATCH_AUTHENTICATION, REDLATCH_PERMISSION, REDLATCH_INCOMPATIBLE.
+ * Thread-safe. Blocks for connect_timeout + 4 x io_timeout at most for one server, and in all for 5 x (connect_timeout +
+ * io_timeout). Since 0.1.
+ */
+REDLATCH_MUST_USE
+int32_t redlatch_check_server(const struct redlatch_client *client,
+                              redlatch_on_finding callback,
+                              void *user_data,
+                              int32_t *worst);
 
 /**
  * Makes a handle of the lock name, name_len bytes: 1 to 1024 bytes of UTF-8, without ":redlatch:"; NULs are

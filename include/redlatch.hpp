@@ -71,6 +71,7 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "redlatch.h"
 
@@ -704,6 +705,73 @@ private:
 };
 
 // ---------------------------------------------------------------------------------------------------------------
+// Check of a server
+// ---------------------------------------------------------------------------------------------------------------
+
+/// How bad a finding is; the worst is the greatest.
+enum class severity : std::int32_t {
+    /// Good to know; also what could not be checked.
+    info = REDLATCH_SEVERITY_INFO,
+    /// Locks work now. One failure that has to be expected, a restart, a failover or a clock that is set, can give a lock
+    /// to two holders or leave everyone without.
+    warning = REDLATCH_SEVERITY_WARNING,
+    /// Locks are unsafe as the server is run, or cannot be had at all.
+    problem = REDLATCH_SEVERITY_PROBLEM,
+};
+
+/// A stable word for logs and metrics, such as "problem".
+[[nodiscard]] inline std::string_view to_string(severity how) noexcept {
+    switch (how) {
+        case severity::info: return "info";
+        case severity::warning: return "warning";
+        default: return "problem";
+    }
+}
+
+/// Something that client::check_server has found.
+struct finding {
+    /// How bad it is.
+    redlatch::severity severity;
+    /// What it is about, in a word of docs/operations.md such as "eviction"; later libraries may add some.
+    std::string kind;
+    /// The server, node or sentinel that it is about, as a URL without credentials.
+    std::string server;
+    /// What was found, what follows, and what to do, in English. Its wording may change in any release.
+    std::string message;
+};
+
+namespace detail {
+
+// What is found, and what went wrong in noting it: no exception may pass through the library.
+struct findings {
+    std::vector<finding> all;
+    std::exception_ptr failure;
+};
+
+}  // namespace detail
+
+}  // namespace redlatch
+
+extern "C" {
+
+inline void redlatch_detail_finding(std::int32_t severity, const char* kind, std::size_t kind_len, const char* server,
+                                    std::size_t server_len, const char* message, std::size_t message_len,
+                                    void* user_data) noexcept {
+    auto& found = *static_cast<redlatch::detail::findings*>(user_data);
+    if (found.failure) return;
+    try {
+        found.all.push_back({static_cast<redlatch::severity>(severity), std::string(kind, kind_len),
+                             std::string(server, server_len), std::string(message, message_len)});
+    } catch (...) {
+        found.failure = std::current_exception();
+    }
+}
+
+}  // extern "C"
+
+namespace redlatch {
+
+// ---------------------------------------------------------------------------------------------------------------
 // Client
 // ---------------------------------------------------------------------------------------------------------------
 
@@ -740,6 +808,20 @@ public:
         char* json = nullptr;
         detail::expect_ok(redlatch_client_stats_json(handle_.get(), &json));
         return detail::take(json);
+    }
+
+    /// Looks whether the server is fit for locks, for the start of a program or by hand; the worst finding first. Where
+    /// none is a severity::problem locks can be had, and are kept as long as the server runs as it does now.
+    ///
+    /// Writes nothing, and leaves no connection behind. What the access rules do not let it ask is a finding of the kind
+    /// "not_checked", no exception. Blocks for connect_timeout + 4 x io_timeout at most for one server, and in all for 5
+    /// x (connect_timeout + io_timeout). Throws closed_error, and where no server could be asked unavailable_error,
+    /// authentication_error, permission_error, incompatible_error.
+    [[nodiscard]] std::vector<finding> check_server() const {
+        detail::findings found;
+        detail::expect_ok(redlatch_check_server(handle_.get(), &redlatch_detail_finding, &found, nullptr));
+        if (found.failure) std::rethrow_exception(found.failure);
+        return std::move(found.all);
     }
 
     /// Asks the server who has the lock `name`: a JSON object, whose fields redlatch_inspect has, and which contains

@@ -1,7 +1,8 @@
 //! The clock every deadline is measured by, and the only place where threads wait for time to pass.
 //!
 //! The system clock counts suspended time (`CLOCK_BOOTTIME` on Linux), so a laptop or a VM that slept
-//! through a lease does not believe in it afterwards. Relative spans only; no wall clock anywhere.
+//! through a lease does not believe in it afterwards. Relative spans only; no lease
+//! depends on a wall clock.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -73,6 +74,13 @@ impl Clock {
 #[allow(clippy::disallowed_methods, reason = "converts the caller's own clock")]
 pub(crate) fn left_until(deadline: std::time::Instant) -> Duration {
     deadline.saturating_duration_since(std::time::Instant::now())
+}
+
+/// The time of day, since 1970, as this machine has it: only to be compared with a server's. It may be wrong, and may be
+/// set, so no lease counts by it.
+#[allow(clippy::disallowed_methods, reason = "the one place for it")]
+pub(crate) fn wall() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
 fn system_now() -> Moment {

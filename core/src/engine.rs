@@ -11,7 +11,7 @@ use crate::events::{Count, Counters, Gauges, LongestHold, Stats};
 use crate::fork;
 use crate::holds::{self, HoldTable, Holders, ThreadEnd};
 use crate::lease::{Ended, Grant, LockSpec};
-use crate::protocol::{Replication, SERVER_TICK};
+use crate::protocol::{Key, Replication, SERVER_TICK};
 use crate::renewal::{Abandoned, Janitor, Job, Keeper, KeeperOptions};
 use crate::token::Owner;
 use crate::transport::{Fault, FaultKind, Transport};
@@ -31,6 +31,8 @@ pub(crate) struct EngineConfig {
     pub(crate) turn: Duration,
     pub(crate) replication: Option<Replication>,
     pub(crate) renewal_threads: u32,
+    /// Connections that callers share, for each server.
+    pub(crate) pool_size: u32,
     pub(crate) label: Option<String>,
     pub(crate) hashing: RandomState,
     pub(crate) holders: Holders,
@@ -147,10 +149,19 @@ impl Engine {
         &self,
         action: &'static str,
         name: &str,
-        key: &crate::protocol::Key,
+        key: &Key,
         fault: Fault,
         tried: Duration,
     ) -> Error {
+        self.translate(action, name, Some(key), fault, tried)
+    }
+
+    /// As [`error`](Engine::error), of a request that is about no lock.
+    pub(crate) fn server_error(&self, action: &'static str, fault: Fault, tried: Duration) -> Error {
+        self.translate(action, "", None, fault, tried)
+    }
+
+    fn translate(&self, action: &'static str, name: &str, key: Option<&Key>, fault: Fault, tried: Duration) -> Error {
         let (name, server) = (name.to_owned(), self.transport.server().to_owned());
         let Fault { kind, detail, unanswered: _, granted: _, stale: _, interrupted: _, source } = fault;
         match kind {
@@ -160,7 +171,8 @@ impl Engine {
             FaultKind::Authentication => Error::Authentication { action, name, server, detail },
             FaultKind::Permission => Error::Permission { action, name, server, detail },
             FaultKind::KeyType(role) => {
-                Error::KeyType { action, name, key: key.of(role), server, detail: role.content().to_owned() }
+                let key = key.map_or_else(String::new, |key| key.of(role).to_string());
+                Error::KeyType { action, name, key, server, detail: role.content().to_owned() }
             }
             FaultKind::Incompatible => Error::Incompatible { action, name, server, detail },
         }
@@ -232,12 +244,14 @@ impl Engine {
 
     /// Releases a lease in the background. Never blocks.
     pub(crate) fn abandon_grant(&self, grant: &Grant, what: Abandoned) {
-        self.counters.one(Count::Abandoned);
         let live = grant.state.release().is_ok();
         self.keeper.forget(grant);
+        let now = self.config.clock.now();
         if live {
-            let now = self.config.clock.now();
             self.counters.held(now.since(grant.granted), grant.ttl());
+        }
+        self.counters.one(Count::Abandoned);
+        if live {
             let until = now.after(grant.ttl());
             self.janitor.release(Job::of_ended_holder(grant, what, now, until));
         }

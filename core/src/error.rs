@@ -43,11 +43,11 @@ pub enum Error {
 
     /// No usable answer from the server within the caller's time. Whether the lock is free is unknown;
     /// a token that may have reached the server is given up in the background.
-    #[error("cannot {action} {name:?}: no usable answer from {server} for {tried:?}: {detail}")]
+    #[error("cannot {}: no usable answer from {server} for {tried:?}: {detail}", deed(action, name))]
     Unavailable {
-        /// What was asked: acquire, release, renew, inspect.
+        /// What was asked: acquire, release, renew, inspect, check.
         action: &'static str,
-        /// The lock's name.
+        /// The lock's name; empty for `check`, which is about no lock.
         name: String,
         /// The server, without credentials.
         server: String,
@@ -83,11 +83,11 @@ pub enum Error {
     },
 
     /// The server refuses the user name or password of the URL, or wants one.
-    #[error("cannot {action} {name:?}: {server} refuses the credentials of the URL: {detail}")]
+    #[error("cannot {}: {server} refuses the credentials of the URL: {detail}", deed(action, name))]
     Authentication {
         /// What was asked.
         action: &'static str,
-        /// The lock's name.
+        /// The lock's name; empty for `check`.
         name: String,
         /// The server, without credentials.
         server: String,
@@ -97,12 +97,13 @@ pub enum Error {
 
     /// The server's access rules forbid a command or key that the lock needs.
     #[error(
-        "cannot {action} {name:?}: {server} denies the permission: {detail}; see the access rules in docs/operations.md"
+        "cannot {}: {server} denies the permission: {detail}; see the access rules in docs/operations.md",
+        deed(action, name)
     )]
     Permission {
         /// What was asked.
         action: &'static str,
-        /// The lock's name.
+        /// The lock's name; empty for `check`.
         name: String,
         /// The server, without credentials.
         server: String,
@@ -128,11 +129,11 @@ pub enum Error {
 
     /// The server answers, but cannot do what the lock needs (no scripting, an unknown command, another
     /// protocol). Retrying does not help.
-    #[error("cannot {action} {name:?}: {server} cannot serve locks: {detail}")]
+    #[error("cannot {}: {server} cannot serve locks: {detail}", deed(action, name))]
     Incompatible {
         /// What was asked.
         action: &'static str,
-        /// The lock's name.
+        /// The lock's name; empty for `check`.
         name: String,
         /// The server, without credentials.
         server: String,
@@ -160,13 +161,18 @@ pub enum Error {
     },
 
     /// `close()` was called on the client.
-    #[error("cannot {action} {name:?}: the client is closed")]
+    #[error("cannot {}: the client is closed", deed(action, name))]
     Closed {
         /// What was asked.
         action: &'static str,
-        /// The lock's name.
+        /// The lock's name; empty for `check`.
         name: String,
     },
+}
+
+/// What could not be done, with the lock it was about; a name is never empty.
+fn deed(action: &str, name: &str) -> String {
+    if name.is_empty() { format!("{action} the server") } else { format!("{action} {name:?}") }
 }
 
 /// A foreign error as a source: only for logs, its type may change in any release.
@@ -195,7 +201,7 @@ impl Error {
             | Error::Incompatible { name, .. }
             | Error::Cancelled { name }
             | Error::InUse { name, .. }
-            | Error::Closed { name, .. } => Some(name),
+            | Error::Closed { name, .. } => Some(name.as_str()).filter(|name| !name.is_empty()),
         }
     }
 

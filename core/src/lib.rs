@@ -31,6 +31,7 @@
 //! | be told that a lease is lost | [`LockOptions::on_lost`], [`Guard::check`], [`Error::Lost`] |
 //! | call off a wait | [`CancelToken`], [`Lock::acquire_cancellable`] |
 //! | do something else while waiting | [`Lock::begin`], [`Client::begin_lease`] |
+//! | see whether a server is fit for locks | [`Client::check_server`], [`Finding`] |
 //! | look, and step in | [`Client::inspect`], [`Client::force_release`], [`Client::stats`] |
 //! | test without a server | `memory://`, [`ManualClock`] |
 //! | fork | [`after_fork`] |
@@ -38,6 +39,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod client;
 mod clock;
 mod engine;
@@ -56,6 +58,7 @@ mod token;
 mod transport;
 mod waiting;
 
+pub use check::{Finding, FindingKind, Severity};
 pub use client::{Client, ClientBuilder, LockInfo};
 pub use clock::ManualClock;
 pub use error::{Error, LostInfo, LostReason, Result, Source};

@@ -1,17 +1,40 @@
 //! Keeps signals away from threads.
 //!
+//! A write over TLS to a connection that has ended raises SIGPIPE, which ends a program that neither ignores nor blocks
+//! it. Rust and Python ignore it; a C program may not.
+//!
 //! A read with a time limit ends when a signal's handler runs, whatever the handler does. Repeated like that, a request
 //! whose answer takes longer than the period of a timer's signals would never end.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// For a thread of the library's own: writing to a connection that has ended, over TLS, raises no SIGPIPE, which would end a
-/// program that is not Rust's. Rust programs ignore it anyway.
+/// For a thread of the library's own: no SIGPIPE.
 pub(crate) fn block_sigpipe() {
+    // It cannot fail for a valid signal.
+    let _ = sigpipe().thread_block();
+}
+
+/// Runs `work` on a thread of the program: whatever it writes to, no SIGPIPE reaches the program.
+pub(crate) fn without_sigpipe<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let pipe = sigpipe();
+    let before = pipe.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let outcome = work();
+    if outcome.is_err() {
+        // Raised or not, it waits no more; a failure here leaves things as they were without all this.
+        let raised = SignalFd::with_flags(&pipe, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
+        let _ = raised.and_then(|raised| raised.read_signal());
+    }
+    if let Ok(before) = before {
+        let _ = before.thread_set_mask();
+    }
+    outcome
+}
+
+fn sigpipe() -> SigSet {
     let mut pipe = SigSet::empty();
     pipe.add(Signal::SIGPIPE);
-    // It cannot fail for a valid signal.
-    let _ = pipe.thread_block();
+    pipe
 }
 
 /// Signals wait, or go to another thread, until this is dropped. Those that tell of a fault of the thread's own do not.

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `client`, `lock`, `lease`, `cancel` | the handles and their functions |
+//! | `check` | whether a server is fit for locks |
 //! | `options` | structs that begin with their size |
 //! | `status`, `last_error` | what a call came to |
 //! | `boundary` | every call: panics and NULL end here |
@@ -16,6 +17,7 @@
 mod boundary;
 pub mod callback;
 pub mod cancel;
+pub mod check;
 pub mod client;
 mod deferred;
 mod fork;

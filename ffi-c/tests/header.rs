@@ -6,8 +6,20 @@ use std::{env, fs};
 use cbindgen::{Builder, Config, DocumentationStyle, FunctionConfig, Language, Style};
 
 /// In the order in which the header shows them. What is not here is not for C.
-const SOURCES: [&str; 11] =
-    ["status", "wait", "options", "callback", "client", "lock", "lease", "cancel", "text", "last_error", "log"];
+const SOURCES: [&str; 12] = [
+    "status",
+    "wait",
+    "options",
+    "callback",
+    "client",
+    "check",
+    "lock",
+    "lease",
+    "cancel",
+    "text",
+    "last_error",
+    "log",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
@@ -59,6 +71,7 @@ fn generated() -> String {
         ("ClientOptions", "redlatch_client_options"),
         ("LockOptions", "redlatch_lock_options"),
         ("OnLost", "redlatch_on_lost"),
+        ("OnFinding", "redlatch_on_finding"),
         ("Destroy", "redlatch_destroy"),
         ("LogCallback", "redlatch_log_callback"),
     ]

@@ -231,6 +231,16 @@ impl NativeClient {
         self.ask(name.py(), |client| client.force_release(&asked))
     }
 
+    /// Severity, kind, server and message of each finding.
+    fn check_server(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, &'static str, String, String)>> {
+        let found = self.ask(py, redlatch::Client::check_server)?;
+        let fields = |finding: redlatch::Finding| {
+            let (server, message) = (finding.server().to_owned(), finding.message().to_owned());
+            (finding.severity().as_str(), finding.kind().as_str(), server, message)
+        };
+        Ok(found.into_iter().map(fields).collect())
+    }
+
     /// For tests: takes the lock away, and lets its holder in this process know at once.
     fn lose(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let asked = arguments::text("name", name)?;

@@ -95,6 +95,10 @@ with client.lease("order") as lease:
     assert_type(lease, redlatch.Lease)
 assert_type(held.acquire(timeout=timedelta(seconds=1)), bool)
 assert_type(client.inspect("order"), redlatch.LockInfo | None)
+for finding in client.check_server():
+    assert_type(finding, redlatch.Finding)
+    assert_type(finding.severity, redlatch.Severity)
+    assert_type(finding.kind, str)
 held.acquire(timeout="1")  # type: ignore[arg-type]
 
 with MemoryClient() as memory:

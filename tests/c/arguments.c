@@ -24,6 +24,7 @@ static void client_arguments(redlatch_client *client) {
     INVALID("client", redlatch_client_stats_json(NULL, &json));
     CHECK(json == NULL);
     INVALID("json", redlatch_client_stats_json(client, NULL));
+    INVALID("client", redlatch_check_server(NULL, NULL, NULL, NULL));
     INVALID("options", redlatch_client_options_init(NULL, sizeof(redlatch_client_options)));
     INVALID("options", redlatch_lock_options_init(NULL, sizeof(redlatch_lock_options)));
 }

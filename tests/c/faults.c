@@ -1,6 +1,8 @@
 /* What goes wrong with servers and leases, as statuses. */
 #include "support.h"
 
+#include <signal.h>
+
 struct loss {
     struct counter calls;
     int32_t reason;
@@ -119,6 +121,27 @@ void scenario_outage(char **args) {
     redlatch_lease_free(given);
     redlatch_lease_free(lease);
     redlatch_lock_free(kept);
+    redlatch_lock_free(lock);
+    redlatch_client_free(client);
+}
+
+/* cut_off URL TLS_CA: the test resets all connections at the first line. A signal that a write to one of them raises
+ * would end the program. */
+void scenario_cut_off(char **args) {
+    redlatch_client_options options;
+    redlatch_client *client = NULL;
+    redlatch_lock *lock;
+    signal(SIGPIPE, SIG_DFL);
+    EXPECT(REDLATCH_OK, redlatch_client_options_init(&options, sizeof options));
+    options.io_timeout_ms = 300;
+    options.connect_timeout_ms = 300;
+    options.tls_ca = args[1];
+    EXPECT(REDLATCH_OK, redlatch_client_open(TEXT(args[0]), &options, &client));
+    lock = new_lock(client, "cut off");
+    EXPECT(REDLATCH_OK, redlatch_lock_acquire(lock, 5000));
+    say("held");
+    wait_for_line();
+    EXPECT(REDLATCH_UNCONFIRMED, redlatch_lock_release(lock));
     redlatch_lock_free(lock);
     redlatch_client_free(client);
 }

@@ -80,6 +80,9 @@ void scenario_forks(char **args);
 void scenario_losses(char **args);
 void scenario_refused(char **args);
 void scenario_outage(char **args);
+void scenario_cut_off(char **args);
 void scenario_counter(char **args);
+void scenario_check(char **args);
+void scenario_unchecked(char **args);
 
 #endif

@@ -29,6 +29,7 @@ void moved_from(const std::string& url) {
     CHECK(client.native_handle() == nullptr);
     THROWN(invalid_argument_error, client.close());
     THROWN(invalid_argument_error, static_cast<void>(client.stats_json()));
+    THROWN(invalid_argument_error, static_cast<void>(client.check_server()));
     THROWN(invalid_argument_error, static_cast<void>(client.inspect("x")));
     THROWN(invalid_argument_error, static_cast<void>(client.force_release("x")));
     THROWN(invalid_argument_error, static_cast<void>(client.adopt("x", "token")));

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
         {"logs", logs},
         {"lifetimes", lifetimes},
         {"outage", outage},
+        {"checks", checks},
     };
     if (argc < 3) return 2;
     const std::string url = argv[2];

@@ -143,5 +143,6 @@ void lifetimes(const std::string& url);
 // Ends with 0 where acquiring throws the class that it names.
 void refused(const std::string& url, const std::string& wanted);
 void outage(const std::string& url);
+void checks(const std::string& url);
 
 #endif

@@ -57,8 +57,8 @@ pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rustix::process::Signal;
 pub use servers::{
-    SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster, each_server,
-    each_server_with,
+    Certificates, SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster,
+    each_server, each_server_with, tls_server, tls_server_with,
 };
 pub use test_name::{Suite, TestName};
 pub use wire::RawConnection;

@@ -251,6 +251,7 @@ impl ClientBuilder {
             turn: TURN.check(self.turn)?,
             replication: (wanted > 0).then_some(replication),
             renewal_threads: RENEWAL_THREADS.check(self.renewal_threads)?,
+            pool_size,
             label: self.label,
             hashing: RandomState::new(),
             holders: self.holders,

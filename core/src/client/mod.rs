@@ -10,6 +10,7 @@ use std::time::Duration;
 pub use builder::ClientBuilder;
 pub use info::LockInfo;
 
+use crate::check::{Finding, check_server};
 use crate::engine::{Engine, EngineConfig};
 use crate::error::{Error, Result};
 use crate::events::Stats;
@@ -189,6 +190,48 @@ impl Client {
     pub fn inspect(&self, name: &str) -> Result<Option<LockInfo>> {
         let key = self.inner.key(name)?;
         self.inner.inspect(name, &key)
+    }
+
+    /// Looks whether the server is fit for locks, to be called once, at start-up or by hand: its settings, state and version,
+    /// the access rules, replicas, sentinels or nodes of the cluster, clocks, and how long a request takes from here. The
+    /// worst comes first. Where no finding is a [`Problem`](crate::Severity::Problem) locks can be had, and are kept as long as the server
+    /// runs as it does now. `docs/operations.md` has the list of kinds.
+    ///
+    /// Each server is asked over one connection of its own, which is closed before this returns. Nothing is written: it asks
+    /// with commands that only read, or that a server refuses for their arguments, and publishes one message that nobody
+    /// listens for. What the access rules do not let it ask is a finding of the kind
+    /// [`NotChecked`](crate::FindingKind::NotChecked), never an error.
+    ///
+    /// Blocks for `connect_timeout` + 4 × `io_timeout` at most for one server, of which each request takes `io_timeout` at
+    /// most, and for the same again for each sentinel or node of a cluster that does not answer; in all for 5 ×
+    /// (`connect_timeout` + `io_timeout`) at most. `memory://` is asked nothing.
+    ///
+    /// ```
+    /// use redlatch::{Client, Severity};
+    ///
+    /// # fn main() -> Result<(), redlatch::Error> {
+    /// let client = Client::open("memory://")?;
+    /// let findings = client.check_server()?;
+    /// for finding in &findings {
+    ///     println!("{finding}");
+    /// }
+    /// assert!(!findings.iter().any(|finding| finding.severity() == Severity::Problem), "not fit for locks");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unavailable`](Error::Unavailable) and [`Authentication`](Error::Authentication), and what else keeps a connection from
+    /// being opened: then there is nothing to judge. [`Closed`](Error::Closed).
+    pub fn check_server(&self) -> Result<Vec<Finding>> {
+        let engine = self.inner.engine_for_io();
+        if engine.is_closed() {
+            return Err(engine.closed_error("check", ""));
+        }
+        let began = engine.config.clock.now();
+        let key = self.inner.key("check").ok();
+        check_server(&engine.config, key.as_ref())
+            .map_err(|fault| engine.server_error("check", fault, engine.config.clock.now().since(began)))
     }
 
     /// Takes the lock `name` away from whoever has it, for operators: its holder finds the lease lost as

@@ -43,7 +43,8 @@ pub(crate) enum Count {
 
 const COUNTS: usize = Count::ThreadPanicked as usize + 1;
 
-/// Written by every thread of a client.
+/// Written by every thread of a client. What is timed and counted is timed first, and whoever reads both reads counts
+/// first: nothing is ever seen counted without its timing.
 #[derive(Debug)]
 pub(crate) struct Counters {
     counts: [AtomicU64; COUNTS],
@@ -78,35 +79,36 @@ impl Counters {
     }
 
     pub(crate) fn add(&self, count: Count, n: u64) {
-        self.counts[count as usize].fetch_add(n, Ordering::Relaxed);
+        self.counts[count as usize].fetch_add(n, Ordering::Release);
     }
 
     pub(crate) fn one(&self, count: Count) {
         self.add(count, 1);
     }
 
-    pub(crate) fn get(&self, count: Count) -> u64 {
-        self.counts[count as usize].load(Ordering::Relaxed)
-    }
-
     pub(crate) fn lost(&self, reason: LostReason) {
         if let Some(position) = LostReason::ALL.iter().position(|known| *known == reason) {
-            self.lost[position].fetch_add(1, Ordering::Relaxed);
+            self.lost[position].fetch_add(1, Ordering::Release);
         }
     }
 
+    pub(crate) fn counts(&self) -> [u64; COUNTS] {
+        std::array::from_fn(|position| self.counts[position].load(Ordering::Acquire))
+    }
+
     pub(crate) fn lost_counts(&self) -> [u64; LostReason::ALL.len()] {
-        std::array::from_fn(|position| self.lost[position].load(Ordering::Relaxed))
+        std::array::from_fn(|position| self.lost[position].load(Ordering::Acquire))
     }
 
     /// A grant after `wait`; `contended` when it was busy at first.
     pub(crate) fn granted(&self, name: &str, wait: Duration, contended: bool) {
-        self.one(Count::Acquired);
         let mut timings = self.timings.lock();
         timings.wait.record(micros(wait));
         if contended {
             timings.hot.waited(name);
         }
+        drop(timings);
+        self.one(Count::Acquired);
     }
 
     /// A wait that ended without a grant.

@@ -112,34 +112,38 @@ pub(crate) struct Gauges {
 
 impl Stats {
     pub(crate) fn read(counters: &Counters, gauges: Gauges) -> Stats {
+        // Counts first, timings last: whoever counts has recorded the timing before.
+        let lost = counters.lost_counts();
+        let counts = counters.counts();
+        let count = |which: Count| counts[which as usize];
         let timings = counters.timings();
         let hottest = timings.hot.ranked().into_iter().map(|(name, waits)| HotName { name, waits }).collect();
         Stats {
-            acquired: counters.get(Count::Acquired),
-            busy: counters.get(Count::Busy),
-            timed_out: counters.get(Count::TimedOut),
-            unavailable: counters.get(Count::Unavailable),
-            not_replicated: counters.get(Count::NotReplicated),
-            acquire_failed: counters.get(Count::AcquireFailed),
-            cancelled: counters.get(Count::Cancelled),
-            push_wakeups: counters.get(Count::PushWakeups),
-            poll_wakeups: counters.get(Count::PollWakeups),
-            pushes: counters.get(Count::Pushes),
-            inbox_lost: counters.get(Count::InboxLost),
-            push_denied: counters.get(Count::PushDenied),
-            renewed: counters.get(Count::Renewed),
-            renewal_retried: counters.get(Count::RenewalRetried),
-            renewal_failed: counters.get(Count::RenewalFailed),
-            renewal_late: counters.get(Count::RenewalLate),
-            released: counters.get(Count::Released),
-            release_failed: counters.get(Count::ReleaseFailed),
-            release_unconfirmed: counters.get(Count::ReleaseUnconfirmed),
-            background_released: counters.get(Count::BackgroundReleased),
-            background_gave_up: counters.get(Count::BackgroundGaveUp),
-            abandoned: counters.get(Count::Abandoned),
-            publish_denied: counters.get(Count::PublishDenied),
-            callback_panicked: counters.get(Count::CallbackPanicked),
-            thread_panicked: counters.get(Count::ThreadPanicked),
+            acquired: count(Count::Acquired),
+            busy: count(Count::Busy),
+            timed_out: count(Count::TimedOut),
+            unavailable: count(Count::Unavailable),
+            not_replicated: count(Count::NotReplicated),
+            acquire_failed: count(Count::AcquireFailed),
+            cancelled: count(Count::Cancelled),
+            push_wakeups: count(Count::PushWakeups),
+            poll_wakeups: count(Count::PollWakeups),
+            pushes: count(Count::Pushes),
+            inbox_lost: count(Count::InboxLost),
+            push_denied: count(Count::PushDenied),
+            renewed: count(Count::Renewed),
+            renewal_retried: count(Count::RenewalRetried),
+            renewal_failed: count(Count::RenewalFailed),
+            renewal_late: count(Count::RenewalLate),
+            released: count(Count::Released),
+            release_failed: count(Count::ReleaseFailed),
+            release_unconfirmed: count(Count::ReleaseUnconfirmed),
+            background_released: count(Count::BackgroundReleased),
+            background_gave_up: count(Count::BackgroundGaveUp),
+            abandoned: count(Count::Abandoned),
+            publish_denied: count(Count::PublishDenied),
+            callback_panicked: count(Count::CallbackPanicked),
+            thread_panicked: count(Count::ThreadPanicked),
             held_now: gauges.held_now,
             waiting_now: counters.waiting_now(),
             background_now: gauges.background_now,
@@ -148,7 +152,7 @@ impl Stats {
             hold_micros: timings.hold,
             hold_percent_of_ttl: timings.hold_percent_of_ttl,
             hottest,
-            lost: counters.lost_counts(),
+            lost,
         }
     }
 

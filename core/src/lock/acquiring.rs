@@ -223,8 +223,8 @@ impl Acquiring {
                     Ok(Stage::Busy)
                 }
                 Verdict::TimedOut => {
-                    counters.one(Count::TimedOut);
                     counters.waited_in_vain(name, wait);
+                    counters.one(Count::TimedOut);
                     Ok(Stage::Busy)
                 }
                 Verdict::Unavailable(fault) => {
@@ -236,8 +236,8 @@ impl Acquiring {
                     Err(engine.error("acquire", spec, fault, wait))
                 }
                 Verdict::Cancelled => {
-                    counters.one(Count::Cancelled);
                     counters.waited_in_vain(name, wait);
+                    counters.one(Count::Cancelled);
                     Err(Error::Cancelled { name: name.to_owned() })
                 }
                 Verdict::Closed => {

@@ -147,7 +147,7 @@ fn note(engine: &Engine, grant: &Grant, answer: &crate::protocol::ReleaseAnswer)
         engine.inbox.publish_denied();
     }
     if let Some(role) = answer.damaged {
-        let key = grant.spec.key.of(role);
+        let key = grant.spec.key.of(role).to_string();
         tracing::warn!(lock = &*grant.spec.name, key, "foreign data under a key of this lock: nobody was woken");
     }
 }

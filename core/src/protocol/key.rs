@@ -1,5 +1,7 @@
 //! From a lock's name to its Redis keys.
 
+use std::fmt;
+
 use crate::error::{Error, Result};
 use crate::options;
 
@@ -53,19 +55,49 @@ impl Key {
     }
 
     /// The key for `role`; the lock's own for [`Role::Lock`].
-    pub(crate) fn of(&self, role: Role) -> String {
-        if role == Role::Lock { self.text.to_string() } else { self.sibling(role.suffix()) }
+    pub(crate) fn of(&self, role: Role) -> Sibling<'_> {
+        Sibling { key: self, suffix: role.suffix(), token: "" }
     }
 
     /// The tombstone of a token.
-    pub(crate) fn gone(&self, token: &str) -> String {
-        self.sibling(&format!("gone:{token}"))
-    }
-
-    fn sibling(&self, suffix: &str) -> String {
-        if self.tagged { format!("{}{MARK}{suffix}", self.text) } else { format!("{{{}}}{MARK}{suffix}", self.text) }
+    pub(crate) fn gone<'a>(&'a self, token: &'a str) -> Sibling<'a> {
+        Sibling { key: self, suffix: "gone:", token }
     }
 }
+
+/// One of a lock's keys, written where it is needed without a text of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sibling<'a> {
+    key: &'a Key,
+    /// Empty for the lock's own key.
+    suffix: &'static str,
+    token: &'a str,
+}
+
+impl Sibling<'_> {
+    fn parts(&self) -> [&str; 6] {
+        let (before, after) = if self.key.tagged { ("", "") } else { ("{", "}") };
+        if self.suffix.is_empty() {
+            ["", &self.key.text, "", "", "", ""]
+        } else {
+            [before, &self.key.text, after, MARK, self.suffix, self.token]
+        }
+    }
+}
+
+impl fmt::Display for Sibling<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts().iter().try_for_each(|part| f.write_str(part))
+    }
+}
+
+impl redis::ToRedisArgs for Sibling<'_> {
+    fn write_redis_args<W: ?Sized + redis::RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(self);
+    }
+}
+
+impl redis::ToSingleRedisArg for Sibling<'_> {}
 
 /// Whether a cluster would hash only a part of the key: the first `{` has a later `}` and something between.
 fn has_hash_tag(key: &str) -> bool {
@@ -78,7 +110,7 @@ mod tests {
     use super::*;
 
     fn fence(name: &str) -> String {
-        Key::new("lock:", name).unwrap().of(Role::Fence)
+        Key::new("lock:", name).unwrap().of(Role::Fence).to_string()
     }
 
     #[test]
@@ -92,7 +124,7 @@ mod tests {
     fn names_that_look_alike_share_no_key() {
         let names = ["a", "{a}", "{a}:fence", "a:fence", "a}", "{a", "{{a}}", "{}", "a:redlatch"];
         let keys: Vec<Key> = names.iter().map(|name| Key::new("lock:", name).unwrap()).collect();
-        let all = keys.iter().flat_map(|key| Role::ALL.map(|role| key.of(role)));
+        let all = keys.iter().flat_map(|key| Role::ALL.map(|role| key.of(role).to_string()));
         let distinct: std::collections::BTreeSet<String> = all.collect();
         assert_eq!(distinct.len(), names.len() * Role::ALL.len());
     }

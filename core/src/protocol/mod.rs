@@ -22,6 +22,18 @@ pub(crate) const SIBLING_LIFE: Duration = Duration::from_secs(60);
 /// Most locks in one renewing command: bounds how long one script blocks a server (about 1 ms).
 pub(crate) const RENEW_BATCH: usize = 256;
 
+/// What stands before the rest of an inbox's name; access rules name it.
+pub(crate) const INBOX_PREFIX: &str = "redlatch:inbox:";
+
+/// The oldest Redis that is tested, with the Valkey and others that are compatible with it or later: major and minor.
+pub(crate) const OLDEST_SERVER: (u32, u32) = (6, 2);
+
+/// The oldest Redis whose scripts may write after they have read its clock, as all grants do.
+pub(crate) const OLDEST_THAT_RUNS_SCRIPTS: (u32, u32) = (5, 0);
+
+/// The oldest Redis that applies `min-replicas-to-write` to what scripts write; before, it takes all that they write.
+pub(crate) const OLDEST_THAT_COUNTS_REPLICAS: (u32, u32) = (7, 0);
+
 /// Inbox of a client that has none.
 pub(crate) const NO_INBOX: &str = "-";
 

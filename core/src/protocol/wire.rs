@@ -8,7 +8,8 @@ use redis::Value;
 use crate::token::Token;
 
 use super::{
-    Acquire, Acquired, Ask, Inspection, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Renewal, Role, SIBLING_LIFE,
+    Acquire, Acquired, Ask, Inspection, Key, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Renewal, Role,
+    SIBLING_LIFE,
 };
 
 /// A script of the protocol and how to call it.
@@ -28,9 +29,11 @@ impl Script {
         Script { source, sha: redis::Script::new(source).get_hash().to_owned() }
     }
 
-    fn command(&self, whole: bool, keys: usize) -> redis::Cmd {
+    /// The begin of a call on `keys` keys, with room for that many arguments after it of so many bytes in all.
+    fn command(&self, whole: bool, keys: usize, arguments: usize, bytes: usize) -> redis::Cmd {
         let (verb, what) = if whole { ("EVAL", self.source) } else { ("EVALSHA", self.sha.as_str()) };
-        let mut command = redis::cmd(verb);
+        let mut command = redis::Cmd::with_capacity(3 + arguments, verb.len() + what.len() + 2 + bytes);
+        command.arg(verb);
         command.arg(what).arg(keys);
         command
     }
@@ -42,8 +45,7 @@ fn millis(span: Duration) -> u64 {
 
 /// The acquire request as bytes; `whole` carries the script itself instead of its hash.
 pub(crate) fn encode_acquire(request: &Acquire<'_>, whole: bool) -> Vec<u8> {
-    let mut command = ACQUIRE.command(whole, 7);
-    add_keys(&mut command, request.key, request.token);
+    let mut command = on_one_lock(&ACQUIRE, whole, request.key, request.token);
     command.arg(request.token.as_str()).arg(millis(request.ttl)).arg(millis(request.fence_retention));
     match &request.ask {
         Ask::Try => command.arg("try").arg("").arg(NO_INBOX),
@@ -58,25 +60,30 @@ pub(crate) fn encode_acquire(request: &Acquire<'_>, whole: bool) -> Vec<u8> {
 
 /// The release request as bytes. `counts_all`: the server's `PUBSUB NUMSUB` sees every subscriber.
 pub(crate) fn encode_release(request: &Release<'_>, counts_all: bool, whole: bool) -> Vec<u8> {
-    let mut command = RELEASE.command(whole, 7);
-    add_keys(&mut command, request.key, request.token);
+    let mut command = on_one_lock(&RELEASE, whole, request.key, request.token);
     command.arg(request.token.as_str()).arg(request.tombstone.map_or(0, millis)).arg(millis(request.turn));
     command.arg(millis(SIBLING_LIFE)).arg(u8::from(counts_all));
     command.get_packed_command()
 }
 
-fn add_keys(command: &mut redis::Cmd, key: &super::Key, token: &Token) {
-    command.arg(key.as_str());
-    for role in [Role::Fence, Role::Queue, Role::Waiters, Role::Turn] {
+/// The begin of a call with all keys of a lock.
+fn on_one_lock(script: &Script, whole: bool, key: &Key, token: &Token) -> redis::Cmd {
+    // Besides key and token the longest arguments are the words that mark a sibling, and an inbox.
+    let bytes = 7 * key.as_str().len() + 2 * token.as_str().len() + 300;
+    let mut command = script.command(whole, 7, 16, bytes);
+    for role in [Role::Lock, Role::Fence, Role::Queue, Role::Waiters, Role::Turn] {
         command.arg(key.of(role));
     }
     command.arg(key.gone(token.as_str())).arg(key.of(Role::Probe));
+    command
 }
 
 /// The renewing request for a batch, which must not be empty, as bytes; with the probe except on a migrating slot.
 pub(crate) fn encode_renew(batch: &[Renew<'_>], probe: bool, whole: bool) -> Vec<u8> {
     let probe = batch.first().filter(|_| probe).map(|first| first.key.of(Role::Probe));
-    let mut command = RENEW.command(whole, batch.len() + usize::from(probe.is_some()));
+    let keys = batch.len() + usize::from(probe.is_some());
+    let bytes: usize = batch.iter().map(|item| item.key.as_str().len() + item.token.as_str().len() + 8).sum();
+    let mut command = RENEW.command(whole, keys, keys + 2 * batch.len(), bytes + 64);
     for item in batch {
         command.arg(item.key.as_str());
     }
@@ -96,13 +103,13 @@ pub(crate) fn encode_tombstone(request: &Release<'_>, life: Duration) -> Vec<u8>
 
 /// Compare-and-delete of the lock key alone, as bytes.
 pub(crate) fn encode_unlock(request: &Release<'_>, whole: bool) -> Vec<u8> {
-    let mut command = UNLOCK.command(whole, 1);
+    let mut command = UNLOCK.command(whole, 1, 2, request.key.as_str().len() + request.token.as_str().len());
     command.arg(request.key.as_str()).arg(request.token.as_str());
     command.get_packed_command()
 }
 
 /// One transaction that reads a lock's keys: the last of that many replies counts.
-pub(crate) fn encode_inspection(key: &super::Key) -> (Vec<u8>, usize) {
+pub(crate) fn encode_inspection(key: &Key) -> (Vec<u8>, usize) {
     let mut pipe = redis::pipe();
     pipe.atomic();
     for (_, command) in inspecting(key) {
@@ -112,11 +119,11 @@ pub(crate) fn encode_inspection(key: &super::Key) -> (Vec<u8>, usize) {
 }
 
 /// The commands of [`encode_inspection`] without a transaction, each with the key that it reads.
-pub(crate) fn encode_inspection_parts(key: &super::Key) -> [(Role, Vec<u8>); 4] {
+pub(crate) fn encode_inspection_parts(key: &Key) -> [(Role, Vec<u8>); 4] {
     inspecting(key).map(|(role, command)| (role, command.get_packed_command()))
 }
 
-fn inspecting(key: &super::Key) -> [(Role, redis::Cmd); 4] {
+fn inspecting(key: &Key) -> [(Role, redis::Cmd); 4] {
     let words = [("GET", Role::Lock), ("PTTL", Role::Lock), ("GET", Role::Fence), ("ZCARD", Role::Queue)];
     words.map(|(verb, role)| {
         let mut command = redis::cmd(verb);

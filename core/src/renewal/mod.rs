@@ -122,8 +122,8 @@ impl Keeper {
         let Ended::Now(reason) = ended else { return };
         self.forget(grant);
         let now = self.clock.now();
-        self.counters.lost(reason);
         self.counters.held(now.since(grant.granted), grant.ttl());
+        self.counters.lost(reason);
         log_loss(grant, reason);
         if reason == LostReason::Expired && grant.renewal_is_unanswered() {
             // The renewal may have been executed; whoever waits should not wait for that ttl as well.

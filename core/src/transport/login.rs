@@ -8,6 +8,7 @@ use redis::{
 };
 
 use crate::clock::{Clock, Moment};
+use crate::signals::without_sigpipe;
 
 use super::resolve::resolve;
 use super::{Endpoint, Fault, FaultKind};
@@ -22,6 +23,15 @@ pub(crate) enum Expected {
 
 /// Opens a connection to `endpoint` and logs in, by `by`. Its timeouts are unset.
 pub(crate) fn connect(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) -> Result<Connection, Fault> {
+    if endpoint.is_tls() {
+        without_sigpipe(|| open_any(endpoint, expected, clock, by))
+    } else {
+        open_any(endpoint, expected, clock, by)
+    }
+}
+
+/// Tries the addresses of `endpoint` one after another.
+fn open_any(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) -> Result<Connection, Fault> {
     let left = || by.since(clock.now());
     // A host name behind TLS stays a name, which the certificate must match; it is looked up here all
     // the same, because the lookup inside the connect has no limit and an answer makes it quick.

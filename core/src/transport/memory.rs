@@ -14,7 +14,7 @@ use crate::protocol::{
 };
 use crate::token::Token;
 
-use super::{Answered, Exchange, Fault, Listener, Transport};
+use super::{Answered, Deployment, Exchange, Fault, Listener, Transport};
 
 /// Stores with a name, shared by all clients of the process that use it while one of them lives.
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<MemoryServer>>>> = LazyLock::new(Mutex::default);
@@ -340,6 +340,10 @@ impl Transport for Arc<MemoryServer> {
             drop(channel.lock());
             channel.notify_all();
         }
+    }
+
+    fn deployment(&self, _by: Moment) -> Result<Deployment, Fault> {
+        Ok(Deployment::Memory)
     }
 
     fn dedicated(&self) -> Box<dyn Transport> {

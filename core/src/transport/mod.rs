@@ -5,6 +5,7 @@
 mod cluster;
 mod fault;
 mod hosts;
+mod inquiry;
 mod listening;
 mod login;
 mod memory;
@@ -25,6 +26,7 @@ use std::time::Duration;
 pub(crate) use cluster::Cluster;
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use hosts::{Ring, Seeds};
+pub(crate) use inquiry::{Deployment, Respondent};
 pub(crate) use memory::MemoryServer;
 pub(crate) use opener::{Opener, Way};
 pub(crate) use sentinel::Sentinels;
@@ -68,6 +70,9 @@ pub(crate) trait Transport: Send + Sync + fmt::Debug {
     }
     /// The same server over a connection of the caller's own, which shares nothing with the pool.
     fn dedicated(&self) -> Box<dyn Transport>;
+    /// Who can be asked about themselves, each over a connection of its own that ends with the [`Respondent`]. Finds the
+    /// nodes of a cluster by `by`; asks nobody else.
+    fn deployment(&self, by: Moment) -> Result<Deployment, Fault>;
     /// Gives back what the transport keeps for its callers; calls after that are slower, not refused.
     fn close(&self) {}
     /// The server for error texts, without credentials.

@@ -49,6 +49,14 @@ impl Opener {
         }
     }
 
+    /// Whether its connections are encrypted.
+    pub(crate) fn is_tls(&self) -> bool {
+        match &self.way {
+            Way::Direct(endpoint) | Way::Node(endpoint) => endpoint.is_tls(),
+            Way::Primary(sentinels) => sentinels.is_tls(),
+        }
+    }
+
     /// Whether connections of this number still lead to the right server, as far as is known or can be found out in a
     /// part of the time until `by`.
     pub(crate) fn is_current(&self, term: u64, by: Moment) -> bool {
@@ -80,6 +88,15 @@ impl Opener {
         if let Way::Primary(sentinels) = &self.way {
             sentinels.close();
         }
+    }
+
+    /// The server that connections lead to, as far as is known.
+    pub(crate) fn reached(&self) -> String {
+        let primary = match &self.way {
+            Way::Primary(sentinels) => sentinels.primary(),
+            Way::Direct(_) | Way::Node(_) => None,
+        };
+        primary.unwrap_or_else(|| self.server().to_owned())
     }
 
     /// The server, or what leads to it, for error texts.

@@ -7,6 +7,7 @@
 //! Besides, one of them is asked about once a second while requests are made: after a failover by command the former
 //! primary goes on as one for 10 s and more, and whoever stays with it has locks that the new one does not know of.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::clock::{Clock, Moment};
 use super::login::{Expected, connect};
 use super::opener::{Opened, Opener, Way};
 use super::slot::Slot;
-use super::{Endpoint, Fault, FaultKind, Limits, Ring};
+use super::{Endpoint, Fault, FaultKind, Limits, Respondent, Ring};
 
 /// How long an answer is relied on, while nothing fails.
 const RELIED_ON: Duration = Duration::from_secs(1);
@@ -81,6 +82,23 @@ impl Sentinels {
 
     pub(crate) fn as_str(&self) -> &str {
         self.ring.as_str()
+    }
+
+    /// Whether connections to the primary are encrypted.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.ring.primary.is_tls()
+    }
+
+    /// The primary as it is known.
+    pub(crate) fn primary(&self) -> Option<String> {
+        self.known.lock().primary.as_ref().map(|primary| primary.as_str().to_owned())
+    }
+
+    /// The service, and every sentinel of the URL.
+    pub(super) fn respondents(&self, limits: Limits, clock: &Clock) -> (String, Vec<Respondent>) {
+        let opener = |endpoint: &Endpoint| Opener { way: Way::Direct(endpoint.clone()), limits, clock: clock.clone() };
+        let respondents = self.ring.sentinels.iter().map(|endpoint| Respondent::new(Arc::new(opener(endpoint))));
+        (self.ring.service.clone(), respondents.collect())
     }
 
     /// Whether connections of this term still lead to the primary. One caller a second asks a sentinel for that; where it

@@ -9,7 +9,7 @@ use super::listening::listen;
 use super::opener::Opener;
 use super::pool::Slots;
 use super::server::{Lead, Server};
-use super::{Answered, Exchange, Fault, Listener, Transport};
+use super::{Answered, Deployment, Exchange, Fault, Listener, Respondent, Transport, Way};
 
 /// One server.
 #[derive(Debug)]
@@ -80,6 +80,18 @@ impl Transport for Single {
 
     fn dedicated(&self) -> Box<dyn Transport> {
         Box::new(Single { server: Server::new(self.server.opener.clone(), Slots::own()) })
+    }
+
+    fn deployment(&self, _by: Moment) -> Result<Deployment, Fault> {
+        let opener = &self.server.opener;
+        let asked = Respondent::new(opener.clone());
+        Ok(match &opener.way {
+            Way::Primary(sentinels) => {
+                let (service, sentinels) = sentinels.respondents(opener.limits, &opener.clock);
+                Deployment::Sentinels { service, primary: asked, sentinels }
+            }
+            Way::Direct(_) | Way::Node(_) => Deployment::Server(asked),
+        })
     }
 
     fn close(&self) {

@@ -5,12 +5,16 @@ use std::time::Duration;
 use redis::{Connection, RedisError, Value};
 
 use crate::clock::Moment;
+use crate::signals::without_sigpipe;
 
 use super::opener::{Opened, Opener};
 use super::{Answered, Exchange, Fault};
 
 /// How much longer than its time a request with several replies may take.
 const ACCURACY: Duration = Duration::from_millis(5);
+
+/// What socket timeouts are rounded up to; the kernel does no better, as it counts them in ticks of 1 to 10 ms.
+const TICK: Duration = Duration::from_millis(4);
 
 /// A connection, or none yet. A taint empties it: after a failure nobody knows what is still on its wire.
 pub(crate) struct Slot {
@@ -107,6 +111,20 @@ impl Slot {
     /// is the taint.
     fn talk(
         &mut self,
+        connection: Connection,
+        open: &Opener,
+        request: Request<'_>,
+        each: impl FnMut(Value),
+    ) -> Result<(Connection, Moment), Fault> {
+        if open.is_tls() {
+            without_sigpipe(|| self.send_and_receive(connection, open, request, each))
+        } else {
+            self.send_and_receive(connection, open, request, each)
+        }
+    }
+
+    fn send_and_receive(
+        &mut self,
         mut connection: Connection,
         open: &Opener,
         request: Request<'_>,
@@ -121,7 +139,7 @@ impl Slot {
         }
         let term = self.term;
         let broken = |error: RedisError| open.failed(term, Fault::broken(error, reused));
-        self.set_timeout(&connection, left, open.limits.io).map_err(broken)?;
+        self.set_timeout(&connection, left).map_err(broken)?;
         connection.send_packed_command(bytes).map_err(broken)?;
         let mut timed = sent;
         for more in (0..replies).rev() {
@@ -130,7 +148,7 @@ impl Slot {
             // Replies that come at once need no limit of their own each.
             if now.since(timed) >= ACCURACY {
                 let left = by.since(now).min(most).max(Duration::from_millis(1));
-                self.set_timeout(&connection, left, open.limits.io).map_err(broken)?;
+                self.set_timeout(&connection, left).map_err(broken)?;
                 timed = now;
             }
         }
@@ -142,9 +160,11 @@ impl Slot {
         self.connection = None;
     }
 
-    /// The socket's timeouts become `left`; two system calls, saved while both old and new are the full `io` limit.
-    fn set_timeout(&mut self, connection: &Connection, left: Duration, io: Duration) -> Result<(), RedisError> {
-        if left == io && self.timeout == io {
+    /// The socket's timeouts become `left`, or up to a [`TICK`] more; two system calls, saved while that is no change.
+    fn set_timeout(&mut self, connection: &Connection, left: Duration) -> Result<(), RedisError> {
+        let ticks = left.as_nanos().div_ceil(TICK.as_nanos());
+        let left = TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX));
+        if left == self.timeout {
             return Ok(());
         }
         connection.set_read_timeout(Some(left))?;

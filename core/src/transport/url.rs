@@ -73,6 +73,10 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.address, ConnectionAddr::TcpTls { .. })
+    }
+
     pub(super) fn new(info: ConnectionInfo) -> Result<Endpoint, String> {
         let address = info.addr().clone();
         let login = info.redis_settings().clone().set_lib_name("redlatch", env!("CARGO_PKG_VERSION"));

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::clock::{Clock, Moment, Monitor};
 use crate::events::{Count, Counters};
-use crate::protocol::NO_INBOX;
+use crate::protocol::{INBOX_PREFIX, NO_INBOX};
 use crate::renewal::Threads;
 use crate::transport::{FaultKind, Listener, Transport};
 
@@ -68,7 +68,7 @@ impl Inbox {
         counters: Arc<Counters>,
     ) -> Arc<Inbox> {
         Arc::new(Inbox {
-            channel: format!("redlatch:inbox:{}", Uuid::new_v4().hyphenated()),
+            channel: format!("{INBOX_PREFIX}{}", Uuid::new_v4().hyphenated()),
             clock: clock.clone(),
             transport,
             waiters,

@@ -42,7 +42,7 @@ from redlatch._errors import (
 )
 from redlatch._locked import current_lock
 from redlatch._native import CancelToken, Lease, Lock, __version__
-from redlatch._types import LockInfo, LostInfo, LostReason, Seconds
+from redlatch._types import Finding, LockInfo, LostInfo, LostReason, Seconds, Severity
 
 __all__ = [
     "AcquireTimeout",
@@ -52,6 +52,7 @@ __all__ = [
     "Client",
     "ClosedError",
     "ConfigError",
+    "Finding",
     "IncompatibleError",
     "KeyTypeError",
     "Lease",
@@ -66,6 +67,7 @@ __all__ = [
     "PermissionDeniedError",
     "RedlatchError",
     "Seconds",
+    "Severity",
     "UnavailableError",
     "__version__",
     "current_lock",

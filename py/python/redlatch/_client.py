@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from redlatch import _native
 from redlatch._locked import CallWhenBusy, OnBusy, RaiseWhenBusy, SkipWhenBusy, busy_callable, runs_locked
 from redlatch._native import Lease, Lock
-from redlatch._types import LockInfo, LostInfo, Seconds
+from redlatch._types import Finding, LockInfo, LostInfo, Seconds, Severity
 
 T = TypeVar("T")
 
@@ -229,6 +229,24 @@ class Client:
         ``False`` when nobody had it. Two round trips at most.
         """
         return self._native.force_release(name)
+
+    def check_server(self) -> list[Finding]:
+        """Whether the server is fit for locks, for the start of a program or by hand; the worst finding first.
+
+        Its settings, state and version, the access rules, replicas, sentinels or nodes of a cluster, clocks, and how
+        long a request takes from here. Where no finding is a ``Severity.PROBLEM``, locks can be had, and are kept as
+        long as the server runs as it does now. What the access rules do not let it ask is a finding of the kind
+        ``"not_checked"``, never an exception. ``docs/operations.md`` has the list of kinds.
+
+        Writes nothing, and leaves no connection behind. Blocks, without the GIL, for at most 5 times
+        ``connect_timeout`` and ``io_timeout`` together, one server for ``connect_timeout`` and 4 times
+        ``io_timeout``; not on an event loop, so use ``asyncio.to_thread`` there.
+
+        Raises ``UnavailableError``, ``AuthenticationError`` and what else keeps a connection from being opened, whose
+        ``name`` is ``None``; ``ClosedError``.
+        """
+        found = self._native.check_server()
+        return [Finding(Severity(severity), kind, server, message) for severity, kind, server, message in found]
 
     def stats(self) -> dict[str, Any]:
         """Counters, timings and gauges of this client since it was made, in a forked child since the fork.

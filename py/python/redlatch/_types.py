@@ -31,6 +31,37 @@ class LostReason(str, enum.Enum):
         return self.value
 
 
+class Severity(str, enum.Enum):
+    """How bad a ``Finding`` is. Equal to its word, for logs and metrics."""
+
+    PROBLEM = "problem"
+    """Locks are unsafe as the server is run, or cannot be had at all."""
+    WARNING = "warning"
+    """Locks work now. One failure that has to be expected can give a lock to two holders, or leave all without."""
+    INFO = "info"
+    """Good to know; also what could not be checked."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that ``Client.check_server`` has found. ``str()`` is one line for a log."""
+
+    severity: Severity
+    """How bad it is."""
+    kind: str
+    """What it is about, in one of the words of ``docs/operations.md``; later versions may add some."""
+    server: str
+    """The server, node or sentinel that it is about, as a URL without credentials."""
+    message: str
+    """What was found, what follows, and what to do, in English. Its wording may change in any release."""
+
+    def __str__(self) -> str:
+        return f"{self.severity} {self.kind} at {self.server}: {self.message}"
+
+
 @dataclass(frozen=True)
 class LostInfo:
     """A lease that was lost: what ``on_lost`` gets.

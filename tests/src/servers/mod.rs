@@ -1,6 +1,7 @@
 //! Real servers, one process each, on free ports.
 
 mod builder;
+mod certificates;
 mod cluster;
 mod each;
 mod kind;
@@ -10,6 +11,7 @@ mod server;
 mod urls;
 
 pub use builder::ServerBuilder;
+pub use certificates::{Certificates, tls_server, tls_server_with};
 pub use cluster::{ServerCluster, each_cluster};
 pub use each::{any_server, each_server, each_server_with};
 pub use kind::{ServerKind, available};

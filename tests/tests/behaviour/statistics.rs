@@ -2,12 +2,12 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redlatch::{Error, LostReason, Stats};
+use redlatch::{Client, Error, LostReason, Stats};
 use redlatch_tests::assert_eventually;
 
-use crate::store::{SECOND, Store, ms, on_all_stores_at_once, on_each_store, ttl};
+use crate::store::{SECOND, Store, ms, on_all_stores_at_once, on_each_store, ttl, unique};
 
 on_each_store![
     a_new_client_has_done_nothing,
@@ -166,4 +166,24 @@ fn a_lock_that_cannot_be_had_is_counted(store: &Store) {
         assert!(matches!(outcome, Err(Error::Unavailable { .. })), "not busy");
         assert_eq!((away.stats().unavailable, away.stats().acquire_failed, away.stats().timed_out), (1, 0, 0));
     }
+}
+
+/// A snapshot between the count of a loss and its timing showed a loss without a hold.
+#[test]
+fn a_loss_was_counted_before_its_hold() {
+    const LEASES: u64 = 2_000;
+    let client = Client::open(&format!("memory://losses-{}", unique())).unwrap();
+    let leases: Vec<_> =
+        (0..LEASES).map(|n| client.lease(&format!("{n}"), ttl(300).auto_renew(false)).unwrap()).collect();
+    let end = Instant::now() + 20 * SECOND;
+    loop {
+        let stats = client.stats();
+        let (lost, holds) = (stats.lost_total(), stats.hold_micros.count());
+        assert!(lost <= holds, "{lost} losses with {holds} holds");
+        if lost == LEASES {
+            break;
+        }
+        assert!(Instant::now() < end, "{lost} losses");
+    }
+    drop(leases);
 }

@@ -9,7 +9,7 @@ use crate::SCENARIOS;
 
 const DELIBERATE: [&str; 2] = ["deliberate", "support"];
 
-const BEHAVIOUR: &str = "lock,threads,names,order,operator,stats,lease,callbacks,destroy,cancel,log,losses";
+const BEHAVIOUR: &str = "lock,threads,names,order,operator,stats,check,lease,callbacks,destroy,cancel,log,losses";
 
 #[test]
 fn valgrind_finds_no_error_and_no_leak() {

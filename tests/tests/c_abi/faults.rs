@@ -4,9 +4,10 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use redlatch_tests::c::{Program, finish};
-use redlatch_tests::{Server, any_server, each_server, each_server_with};
+use redlatch_tests::{Certificates, Server, any_server, each_server, each_server_with, tls_server};
 
 use crate::SCENARIOS;
+use crate::relay::Relay;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -20,6 +21,20 @@ fn a_wrong_password_is_an_authentication_error() {
             program.run(&["refused", &wrong, "REDLATCH_AUTHENTICATION"]);
         },
     );
+}
+
+#[test]
+fn a_server_that_cannot_be_asked_is_a_status_of_the_check() {
+    let Some(kind) = any_server() else { return };
+    let program = Program::new(&SCENARIOS);
+    let server = Server::builder(kind).password("right").user("app on >hunter2 ~* &* +@all -select").start();
+    let unchecked = |url: &str, status: &str| drop(program.run(&["unchecked", url, status]));
+    unchecked(&format!("redis://:hunter2@{}/", server.addr()), "REDLATCH_AUTHENTICATION");
+    unchecked(&format!("redis://:right@{}/99", server.addr()), "REDLATCH_INCOMPATIBLE");
+    unchecked(&format!("{}1", server.url_as("app", "hunter2")), "REDLATCH_PERMISSION");
+    let address = server.addr();
+    drop(server);
+    unchecked(&format!("redis://:hunter2@{address}/"), "REDLATCH_UNAVAILABLE");
 }
 
 #[test]
@@ -84,4 +99,20 @@ fn an_outage_is_unavailable_or_unconfirmed_and_passes() {
         process.send("go on");
         finish(process, &args);
     });
+}
+
+#[test]
+fn a_program_was_ended_by_sigpipe_when_its_tls_connection_was_reset() {
+    let Some(certificates) = Certificates::make() else { return };
+    let Some((_server, port)) = tls_server(&certificates) else { return };
+    let relay = Relay::to(port);
+    let url = format!("rediss://app:s3cret@{}/", relay.address());
+    let authority = certificates.path("ca.crt");
+    let args = ["cut_off", &url, authority.to_str().expect("a path of text")];
+    let program = Program::new(&SCENARIOS);
+    let mut process = program.start(&args);
+    process.expect("held", LIMIT);
+    relay.reset();
+    process.send("go on");
+    finish(process, &args);
 }

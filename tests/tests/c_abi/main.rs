@@ -4,6 +4,7 @@ mod checkers;
 mod exports;
 mod faults;
 mod processes;
+mod relay;
 mod scenarios;
 
 use redlatch_tests::c::Recipe;
@@ -22,4 +23,5 @@ const SCENARIOS: Recipe<'static> = Recipe::c11(&[
     "fork",
     "forks",
     "faults",
+    "check",
 ]);

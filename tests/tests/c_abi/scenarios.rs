@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use redlatch::{Client, LostReason};
+use redlatch::{Client, LostReason, Severity};
 use redlatch_tests::c::{Build, Program, Recipe, finish_within};
 use redlatch_tests::{any_server, each_server};
 
@@ -20,7 +20,7 @@ fn linked_statically() -> Program {
     Program::new(&Recipe { standard: "c99", linked_statically: true, ..SCENARIOS })
 }
 
-const BEHAVIOUR: &str = "lock,threads,names,order,operator,lease,callbacks,destroy,cancel,log,losses";
+const BEHAVIOUR: &str = "lock,threads,names,order,operator,check,lease,callbacks,destroy,cancel,log,losses";
 
 #[test]
 fn wrong_calls_are_refused_and_write_nothing() {
@@ -107,6 +107,31 @@ fn an_inspection_is_json() {
     assert!(found["token"].as_str().unwrap().ends_with(&format!("@{}", found["owner"].as_str().unwrap())));
     assert!((25_000..=30_000).contains(&found["ttl_left_ms"].as_u64().unwrap()), "{found}");
     assert!(found["fence"].is_u64() && found["waiters"] == 0, "{found}");
+}
+
+#[test]
+fn what_the_core_finds_on_a_server_is_told_in_its_order() {
+    let found_by_core = |url: &str| -> Vec<String> {
+        let findings = Client::open(url).unwrap().check_server().unwrap();
+        let number = |severity| 3 - Severity::ALL.iter().position(|other| *other == severity).unwrap();
+        let lines = findings.iter().map(|it| format!("{} {} {}", number(it.severity()), it.kind(), it.server()));
+        without_trip(lines.collect())
+    };
+    // How long a request takes differs from one to the next.
+    fn without_trip(mut lines: Vec<String>) -> Vec<String> {
+        lines.retain(|line| !line.contains(" round_trip "));
+        lines
+    }
+    assert_eq!(shared().run(&["check", "memory://"]), found_by_core("memory://"));
+    each_server(|server| {
+        for policy in ["noeviction", "allkeys-lru"] {
+            server.query::<()>(&["CONFIG", "SET", "maxmemory", "200mb"]);
+            server.query::<()>(&["CONFIG", "SET", "maxmemory-policy", policy]);
+            let told = without_trip(shared().run(&["check", &server.url()]));
+            assert_eq!(told, found_by_core(&server.url()));
+            assert_eq!(told[0].starts_with("3 eviction "), policy == "allkeys-lru", "{told:?}");
+        }
+    });
 }
 
 #[test]

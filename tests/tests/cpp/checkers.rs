@@ -9,7 +9,7 @@ use crate::UNITS;
 use crate::scenarios::shared;
 
 /// Without `waits`, which measures time.
-const CHECKED: &str = "mutexes,guards,operators,leases,cancels,errors,options,callbacks,logs,lifetimes";
+const CHECKED: &str = "mutexes,guards,operators,checks,leases,cancels,errors,options,callbacks,logs,lifetimes";
 
 const DELIBERATE: [&str; 1] = ["cpp/deliberate.cpp"];
 

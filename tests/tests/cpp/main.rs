@@ -10,7 +10,7 @@ mod packaging;
 mod scenarios;
 
 /// The units of the program that runs the scenarios: each includes the header.
-const UNITS: [&str; 8] = [
+const UNITS: [&str; 9] = [
     "cpp/main.cpp",
     "cpp/mutex.cpp",
     "cpp/lease.cpp",
@@ -19,4 +19,5 @@ const UNITS: [&str; 8] = [
     "cpp/options.cpp",
     "cpp/callbacks.cpp",
     "cpp/lifetimes.cpp",
+    "cpp/check.cpp",
 ];

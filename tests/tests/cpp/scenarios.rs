@@ -8,7 +8,7 @@ use redlatch_tests::each_server;
 
 use crate::UNITS;
 
-const BEHAVIOUR: &str = "mutexes,guards,operators,leases,waits,cancels,errors,options,callbacks,logs,lifetimes";
+const BEHAVIOUR: &str = "mutexes,guards,operators,checks,leases,waits,cancels,errors,options,callbacks,logs,lifetimes";
 
 /// C++17 against the shared library, from several units; `None` without a compiler.
 pub(crate) fn shared() -> Option<&'static Program> {
@@ -87,9 +87,14 @@ fn results_that_must_not_be_lost_are_warned_about() {
     if !has_tool("g++") {
         return;
     }
-    for statement in
-        ["lock.try_lock()", "lock.release()", "lease.into_token()", "client.adopt(\"a\", \"b\")", "lock.fence()"]
-    {
+    for statement in [
+        "lock.try_lock()",
+        "lock.release()",
+        "lease.into_token()",
+        "client.check_server()",
+        "client.adopt(\"a\", \"b\")",
+        "lock.fence()",
+    ] {
         let mut command = Command::new("g++");
         command.args(["-fsyntax-only", "-std=c++17", "-Werror=unused-result", "-x", "c++", "-I"]);
         command.arg(workspace().join("include")).arg(workspace().join("tests/cpp/discards.cpp"));

@@ -8,7 +8,7 @@ use crate::support::{AGREED, SECOND, acquire, key, limited, sibling, ttl};
 const DOCS: &str = include_str!("../../../docs/operations.md");
 
 /// The rules that follow `ACL SETUSER redlatch` in the docs, and what the deployment needs besides.
-fn rules(besides: &str) -> String {
+pub(crate) fn rules(besides: &str) -> String {
     assert!(besides.split(' ').all(|rule| DOCS.contains(rule)), "the docs name {besides}");
     let (_, rest) = DOCS.split_once("ACL SETUSER redlatch").expect("the docs have the rules");
     let (rules, _) = rest.split_once("```").expect("the rules stand in a block of code");

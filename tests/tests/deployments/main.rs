@@ -2,9 +2,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod access;
-#[path = "../wire_faults/authority.rs"]
-#[allow(dead_code, reason = "shared with another target, which uses all of it")]
-mod authority;
+mod checking;
 mod cluster;
 mod fake;
 mod sentinel;

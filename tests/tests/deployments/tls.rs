@@ -3,8 +3,8 @@
 use redlatch::{Client, Error, Released};
 use redlatch_tests::{Server, ServerKind, assert_eventually};
 
-use crate::authority::{Certificates, tls_server_with};
 use crate::support::{AGREED, SECOND, acquire, closed_port, key, limited, ttl};
+use redlatch_tests::{Certificates, tls_server_with};
 
 /// Certificates, where this build and this machine have TLS.
 fn certificates() -> Option<Certificates> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use redlatch::{Client, Error, LockOptions, Released};
+use redlatch::{Client, Error, FindingKind, LockOptions, Released};
 use redlatch_tests::{Server, each_server, eventually};
 
 const DOCS: &str = include_str!("../../../docs/operations.md");
@@ -209,6 +209,32 @@ fn replicas_that_must_acknowledge_need_wait() {
         let alone = client().lock(NAME).unwrap().try_acquire();
         assert!(matches!(alone, Err(Error::NotReplicated { wanted: 1, acknowledged: 0, .. })), "{alone:?}");
         assert!(!server.exists("lock:order:17"));
+    });
+}
+
+/// The rules that the check needs besides.
+fn for_the_check() -> Vec<&'static str> {
+    let (_, rest) = DOCS.rsplit_once("ACL SETUSER redlatch").expect("the docs have the rules");
+    let (rules, _) = rest.split_once("```").expect("the rules stand in a block of code");
+    rules.split_whitespace().map(|word| word.trim_matches('\'')).collect()
+}
+
+#[test]
+fn the_rules_for_the_check_are_enough_for_all_of_it() {
+    each_server(|server| {
+        let findings = || {
+            let found = client(&server.url_as(USER, PASSWORD)).check_server().unwrap();
+            let not_checked = found.iter().find(|it| it.kind() == FindingKind::NotChecked);
+            let denied =
+                found.iter().any(|it| matches!(it.kind(), FindingKind::AccessDenied | FindingKind::PushDenied));
+            (not_checked.map(|it| it.message().to_owned()), denied)
+        };
+        set_user(server, &documented());
+        let (not_checked, denied) = findings();
+        let text = not_checked.expect("a part is refused to a user who needs no more");
+        assert!(text.contains("INFO") && text.contains("CONFIG GET") && !denied, "{text}");
+        set_user(server, &[documented(), for_the_check()].concat());
+        assert_eq!(findings(), (None, false));
     });
 }
 

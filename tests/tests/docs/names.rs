@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use redlatch::{FindingKind, Severity};
 use redlatch_tests::TestName;
 
 const PAGES: [&str; 9] = [
@@ -98,6 +99,16 @@ fn every_counter_is_explained_to_operators() {
     let fields = fields.lines().filter_map(|line| line.trim_start().strip_prefix("pub ")?.split_once(':'));
     let missing: Vec<&str> = fields.map(|(name, _)| name).filter(|name| !explained.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_kind_of_finding_is_explained_to_operators() {
+    let page = read("docs/operations.md");
+    let kinds: Vec<&str> = FindingKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let severities: Vec<&str> = Severity::ALL.iter().map(|severity| severity.as_str()).collect();
+    let explained = rows(section(&page, "Check a server"));
+    let explained: Vec<&str> = explained.iter().map(|row| row[0].trim_matches('`')).collect();
+    assert_eq!(explained, [severities, kinds].concat());
 }
 
 #[test]

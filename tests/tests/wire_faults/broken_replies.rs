@@ -135,10 +135,10 @@ fn broken_replies_to_background_renewals_are_retried_until_one_is_sound() {
         let lease = client.lease("n", LockOptions::new().ttl(ttl)).unwrap();
         let renewed = |client: &Client| client.stats().renewed;
         for fault in [ReplyFault::CutAfter(3), ReplyFault::Replace(b"*0\r\n".to_vec()), ReplyFault::Swallow] {
-            let before = renewed(&client);
-            proxy.fault_next_reply_to(&Script::Renew.needle(), fault);
             let met = proxy.traffic().faults_met;
+            proxy.fault_next_reply_to(&Script::Renew.needle(), fault);
             assert_eventually("the fault has met a renewal", ms(2_000), || proxy.traffic().faults_met > met);
+            let before = renewed(&client);
             assert_eventually("the lease is renewed", ms(2_000), || renewed(&client) > before);
         }
         lease.check().unwrap();

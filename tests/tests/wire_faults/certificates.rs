@@ -7,8 +7,8 @@ use std::time::Duration;
 use redlatch::{Client, ClientBuilder, Error, Released};
 use redlatch_tests::{Process, Server, assert_eventually};
 
-use super::authority::{Certificates, tls_server, tls_server_with};
 use super::support::{NOISE, assert_nothing_left, assert_took, assert_unavailable, fixed, ms, sibling, timed};
+use redlatch_tests::{Certificates, tls_server, tls_server_with};
 
 const LIMIT: Duration = ms(1_000);
 const LONG: Duration = Duration::from_secs(30);

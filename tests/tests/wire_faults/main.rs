@@ -2,10 +2,10 @@
 #![allow(clippy::disallowed_methods)]
 
 mod access;
-mod authority;
 mod broken_replies;
 mod certificates;
 mod chaos;
+mod checks;
 mod connections;
 mod dead_servers;
 mod fake;

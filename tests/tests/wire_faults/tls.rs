@@ -6,8 +6,8 @@ use std::time::Duration;
 use redlatch::{Client, Error, Released};
 use redlatch_tests::Process;
 
-use super::authority::{Certificates, tls_server};
 use super::support::{NOISE, assert_took, assert_unavailable, client, fixed, ms, timed, with_server};
+use redlatch_tests::{Certificates, tls_server};
 
 const LIMIT: Duration = ms(400);
 const LONG: Duration = Duration::from_secs(30);

@@ -62,6 +62,11 @@ impl Map {
         self.nodes.get(id as usize).cloned()
     }
 
+    /// How many slots have no node.
+    pub(super) fn uncovered(&self) -> usize {
+        self.owners.iter().filter(|owner| owner.is_none()).count()
+    }
+
     /// Whether any slot has a node.
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
@@ -173,6 +178,7 @@ mod tests {
 
         map.replace(&ranges[1..], &login());
         assert_eq!((owner(&map, 99), map.owners().len()), (None, 1));
+        assert_eq!(map.uncovered(), 100);
     }
 
     #[test]

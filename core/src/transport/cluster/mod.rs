@@ -25,7 +25,7 @@ use super::listening::listen;
 use super::opener::{Opener, Way};
 use super::pool::Slots;
 use super::server::{Lead, Server, inspected};
-use super::{Answered, Exchange, Fault, FaultKind, Limits, Listener, Seeds, Transport};
+use super::{Answered, Deployment, Exchange, Fault, FaultKind, Limits, Listener, Respondent, Seeds, Transport};
 use hash::slot_of;
 use map::Node;
 use redirect::Redirect;
@@ -206,6 +206,13 @@ impl Transport for Cluster {
 
     fn dedicated(&self) -> Box<dyn Transport> {
         Box::new(Cluster::new(self.topology.clone(), None))
+    }
+
+    fn deployment(&self, by: Moment) -> Result<Deployment, Fault> {
+        self.topology.ask(by)?;
+        let respondent = |node: &Arc<Node>| Respondent::new(Arc::new(self.opener(node)));
+        let nodes = self.topology.owners().iter().map(respondent).collect();
+        Ok(Deployment::Cluster { nodes, uncovered: self.topology.uncovered() })
     }
 
     fn close(&self) {

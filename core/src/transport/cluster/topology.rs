@@ -90,6 +90,11 @@ impl Topology {
         self.map.read().owners()
     }
 
+    /// How many slots no node has, as far as is known.
+    pub(super) fn uncovered(&self) -> usize {
+        self.map.read().uncovered()
+    }
+
     /// Counts the changes of what is known.
     pub(super) fn version(&self) -> u64 {
         self.map.read().version

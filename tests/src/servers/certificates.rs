@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use redlatch_tests::{Server, ServerBuilder, ServerKind};
-
-use super::support::closed_port;
+use super::{Server, ServerBuilder, ServerKind};
+use crate::ports::free_port;
 
 /// A directory of this test's own with an authority, `ca.crt`, and a certificate of it for `localhost`, `tls.crt` and
 /// `tls.key`.
-pub(super) struct Certificates(PathBuf);
+#[derive(Debug)]
+pub struct Certificates(PathBuf);
 
 impl Certificates {
     /// `None` when there is no `openssl` to make them.
-    pub(super) fn make() -> Option<Certificates> {
+    pub fn make() -> Option<Certificates> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if Command::new("openssl").arg("version").output().is_err() {
             assert!(std::env::var("CI").as_deref() != Ok("true"), "CI needs openssl");
@@ -32,7 +32,7 @@ impl Certificates {
     }
 
     /// Makes another authority, `<name>.crt` and `<name>.key`.
-    pub(super) fn authority(&self, name: &str) {
+    pub fn authority(&self, name: &str) {
         self.openssl(&format!(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={name} -keyout {name}.key \
              -out {name}.crt"
@@ -40,7 +40,7 @@ impl Certificates {
     }
 
     /// Makes `<name>.crt` and `<name>.key`, vouched for by the authority, for hosts as `DNS:localhost,IP:127.0.0.1`.
-    pub(super) fn sign(&self, name: &str, authority: &str, hosts: &str) {
+    pub fn sign(&self, name: &str, authority: &str, hosts: &str) {
         self.write(&format!("{name}.ext"), &format!("subjectAltName={hosts}\nbasicConstraints=CA:FALSE\n"));
         self.openssl(&format!(
             "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"
@@ -52,17 +52,19 @@ impl Certificates {
     }
 
     /// Runs `openssl` in the directory.
-    pub(super) fn openssl(&self, arguments: &str) {
+    pub fn openssl(&self, arguments: &str) {
         let output = Command::new("openssl").args(arguments.split_whitespace()).current_dir(&self.0).output().unwrap();
         assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    pub(super) fn write(&self, name: &str, content: &str) -> PathBuf {
+    /// Writes a file of the directory; its path.
+    pub fn write(&self, name: &str, content: &str) -> PathBuf {
         fs::write(self.path(name), content).unwrap();
         self.path(name)
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    /// The path of a file of the directory.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -74,21 +76,21 @@ impl Drop for Certificates {
 }
 
 /// A server that speaks TLS on a second port, with `tls.crt`: Debian's is built with it. Returns that port.
-pub(super) fn tls_server(certificates: &Certificates) -> Option<(Server, u16)> {
+pub fn tls_server(certificates: &Certificates) -> Option<(Server, u16)> {
     tls_server_with(certificates, "tls", |builder| builder.config("tls-auth-clients", "no"))
 }
 
 /// As [`tls_server`], with another of the certificates.
-pub(super) fn tls_server_with(
+pub fn tls_server_with(
     certificates: &Certificates,
     name: &str,
     configure: impl FnOnce(ServerBuilder) -> ServerBuilder,
 ) -> Option<(Server, u16)> {
     let kind = ServerKind::Redis70;
-    if !redlatch_tests::available().contains(&kind) {
+    if !super::available().contains(&kind) {
         return None;
     }
-    let port = closed_port();
+    let port = free_port();
     let quoted = |name: &str| format!("{:?}", certificates.path(name));
     let builder = Server::builder(kind).config("tls-port", &port.to_string());
     let builder = builder.config("tls-cert-file", &quoted(&format!("{name}.crt")));

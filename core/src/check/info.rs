@@ -1,0 +1,116 @@
+//! The reply to `INFO`, read.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The fields of all its sections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Info {
+    fields: HashMap<String, String>,
+}
+
+/// A replica, as its primary describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Replica {
+    /// Host and port.
+    pub(super) address: String,
+    /// It has synchronized, and follows.
+    pub(super) online: bool,
+    /// Time since it was last heard of.
+    pub(super) lag: Option<Duration>,
+    /// Bytes of the replication stream that it lacks.
+    pub(super) behind: Option<u64>,
+}
+
+impl Info {
+    /// Reads what it can; a line of another shape is none.
+    pub(super) fn parse(text: &str) -> Info {
+        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        let fields = lines.filter_map(|line| line.split_once(':'));
+        Info { fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+
+    pub(super) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// Whether the field is there and has this value.
+    pub(super) fn is(&self, name: &str, value: &str) -> bool {
+        self.get(name) == Some(value)
+    }
+
+    /// Major and minor number of the Redis version that the server is, or is compatible with.
+    pub(super) fn version(&self) -> Option<(u32, u32)> {
+        let mut parts = self.get("redis_version")?.split('.');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+
+    /// The replicas of a primary, in its order.
+    pub(super) fn replicas(&self) -> Vec<Replica> {
+        let offset: Option<u64> = self.number("master_repl_offset");
+        let rows = (0..).map_while(|n| self.get(&format!("slave{n}")));
+        rows.map(|row| replica(row, offset)).collect()
+    }
+}
+
+/// A row such as `ip=127.0.0.1,port=7001,state=online,offset=42,lag=0`.
+fn replica(row: &str, of_primary: Option<u64>) -> Replica {
+    let fields: HashMap<&str, &str> = row.split(',').filter_map(|pair| pair.split_once('=')).collect();
+    let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
+    let text = |name: &str| fields.get(name).copied().unwrap_or("?");
+    Replica {
+        address: format!("{}:{}", text("ip"), text("port")),
+        online: text("state") == "online",
+        lag: number("lag").map(Duration::from_secs),
+        behind: of_primary.zip(number("offset")).map(|(primary, own)| primary.saturating_sub(own)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_and_other_lines_left_out() {
+        let text = "# Server\r\nredis_version:7.0.15\r\n\r\n# Memory\r\nmaxmemory:0\r\nno field\r\nexecutable:/a:b\r\n";
+        let info = Info::parse(text);
+        assert_eq!(info.version(), Some((7, 0)));
+        assert_eq!(info.number::<u64>("maxmemory"), Some(0));
+        assert_eq!(info.get("executable"), Some("/a:b"));
+        assert!(info.is("maxmemory", "0") && !info.is("maxmemory", "1") && !info.is("role", "master"));
+        assert_eq!(info.number::<u64>("redis_version"), None);
+        assert!(info.replicas().is_empty());
+    }
+
+    #[test]
+    fn versions_of_another_shape_are_none() {
+        for text in ["", "redis_version:", "redis_version:7", "redis_version:unstable.1"] {
+            assert_eq!(Info::parse(text).version(), None, "{text:?}");
+        }
+        assert_eq!(Info::parse("redis_version:255.255.255").version(), Some((255, 255)));
+    }
+
+    #[test]
+    fn replicas_are_read_in_every_shape() {
+        let text = "master_repl_offset:1000\r\nslave0:ip=10.0.0.2,port=6379,state=online,offset=900,lag=1\r\n\
+                    slave1:ip=::1,port=6380,state=wait_bgsave,offset=0,lag=0\r\nslave2:nonsense\r\n";
+        let replicas = Info::parse(text).replicas();
+        let second = Some(Duration::from_secs(1));
+        let first = Replica { address: "10.0.0.2:6379".to_owned(), online: true, lag: second, behind: Some(100) };
+        assert_eq!(replicas[0], first);
+        assert_eq!((replicas[1].address.as_str(), replicas[1].online), ("::1:6380", false));
+        let unknown = Replica { address: "?:?".to_owned(), online: false, lag: None, behind: None };
+        assert_eq!(replicas[2..], [unknown]);
+    }
+
+    #[test]
+    fn a_replica_that_is_ahead_by_the_time_it_is_read_is_not_behind() {
+        let text = "master_repl_offset:10\r\nslave0:ip=h,port=1,state=online,offset=12,lag=0";
+        assert_eq!(Info::parse(text).replicas()[0].behind, Some(0));
+    }
+}

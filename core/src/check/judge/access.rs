@@ -1,0 +1,182 @@
+//! What the access rules deny: what locks need, what push needs, and what this check would like to see.
+
+use crate::check::account::Account;
+use crate::check::finding::FindingKind;
+use crate::check::questions::{Question, SETTINGS};
+use crate::transport::{Fault, FaultKind, Respondent};
+
+use super::{Notes, Place, Terms};
+
+pub(super) fn judge(account: &Account, terms: &Terms, notes: &mut Notes<'_>) {
+    needed(account, notes);
+    scripts(account, notes);
+    push(account, notes);
+    not_checked(account, terms, notes);
+}
+
+fn needed(account: &Account, notes: &mut Notes<'_>) {
+    let needed =
+        [Question::ScriptByHash, Question::ScriptWithSource, Question::LockKey, Question::SiblingKey, Question::Wait];
+    let denied: Vec<&str> =
+        needed.into_iter().filter(|question| account.is_denied(*question)).map(Question::right).collect();
+    if !denied.is_empty() {
+        let message = format!(
+            "the access rules deny {}: calls fail with a permission error. Compare the rules of this user with those in \
+             docs/operations.md",
+            denied.join(", ")
+        );
+        notes.problem(FindingKind::AccessDenied, message);
+    }
+}
+
+fn scripts(account: &Account, notes: &mut Notes<'_>) {
+    let no_such = |question| {
+        let fault = account.refusal(question).filter(|fault| fault.kind == FaultKind::Incompatible)?;
+        // Each of the two is asked in a way that a server with scripts refuses, in these words.
+        let expected = fault.is_code("NOSCRIPT") || fault.detail.contains("not an integer");
+        (!expected).then_some(fault.detail)
+    };
+    if let Some(words) = no_such(Question::ScriptByHash).or_else(|| no_such(Question::ScriptWithSource)) {
+        let message = format!(
+            "it runs no Lua scripts ({words}): no lock can be had here. Allow EVAL and EVALSHA, whose names must not be changed, \
+             or take another server"
+        );
+        notes.problem(FindingKind::Scripting, message);
+    }
+}
+
+fn push(account: &Account, notes: &mut Notes<'_>) {
+    let denied = |fault: Option<Fault>| fault.is_some_and(|fault| fault.kind == FaultKind::Permission);
+    let mut rights = Vec::new();
+    if denied(account.subscribed.as_ref().and_then(Respondent::refusal)) {
+        rights.push("SUBSCRIBE");
+    }
+    let others = [Question::Publish, Question::Subscribers, Question::Ping].into_iter();
+    rights.extend(others.filter(|question| account.is_denied(*question)).map(Question::right));
+    if rights.is_empty() {
+        return;
+    }
+    let polls = rights.iter().any(|right| matches!(*right, "SUBSCRIBE" | "PUBLISH"));
+    let then = if polls {
+        "waiters are not woken but poll: each hand-over takes some hundredths of a second more, and the server has more to do"
+    } else {
+        "waiters are woken, but a waiter whose process has ended costs the others a turn, or a quiet inbox is opened anew \
+         every second"
+    };
+    let message = format!(
+        "the access rules deny {} on redlatch:inbox:*: {then}. Allow &redlatch:inbox:* +subscribe +publish +ping \
+         +pubsub|numsub",
+        rights.join(", ")
+    );
+    notes.warning(FindingKind::PushDenied, message);
+}
+
+/// What could not be looked at.
+fn not_checked(account: &Account, terms: &Terms, notes: &mut Notes<'_>) {
+    let mut parts = Vec::new();
+    let mut note = |question: Question, what: &str| {
+        if let Some(fault) = account.refusal(question) {
+            parts.push(format!("{} ({}), so not {what}", question.right(), fault.detail));
+        } else if question == Question::Info && account.info.get("role").is_none() {
+            parts.push(format!("{} (it tells no role), so not {what}", question.right()));
+        }
+    };
+    note(Question::Info, "its role, version, memory limit, replicas and connections");
+    let refused = SETTINGS.map(Question::Setting).into_iter().find(|setting| account.refusal(*setting).is_some());
+    if let Some(setting) = refused {
+        note(setting, "how it persists data, its idle timeout and min-replicas-to-write");
+    }
+    if terms.place == Place::InCluster {
+        note(Question::ClusterInfo, "the state of its cluster");
+    }
+    if account.times.is_empty() {
+        parts.push("TIME (refused), so not its clock and the round trip".to_owned());
+    }
+    let subscribed = account.subscribed.as_ref().and_then(Respondent::refusal);
+    if let Some(fault) = subscribed.filter(|fault| fault.kind != FaultKind::Permission) {
+        parts.push(format!("SUBSCRIBE ({}), so not whether waiters are woken", fault.detail));
+    }
+    if !parts.is_empty() {
+        let message = format!(
+            "could not be read: {}. Look there by hand, or allow the check what docs/operations.md lists for it",
+            parts.join("; ")
+        );
+        notes.info(FindingKind::NotChecked, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{ALONE, severity};
+    use super::super::server;
+    use super::*;
+    use crate::check::account::samples::{account, answering};
+    use crate::check::finding::Severity::{self, Info, Problem, Warning};
+
+    const DENIED: &str = "-NOPERM this user has no permissions to run this command";
+
+    fn of(kind: FindingKind, account: &Account) -> Option<Severity> {
+        severity(&server(account, &ALONE), kind)
+    }
+
+    fn answers(question: Question, words: &str) -> Account {
+        answering(account("role:master", &[]), question, words)
+    }
+
+    #[test]
+    fn what_locks_need_and_the_rules_deny_is_a_problem() {
+        use Question::{LockKey, ScriptByHash, ScriptWithSource, SiblingKey, Wait};
+        for question in [ScriptByHash, ScriptWithSource, LockKey, SiblingKey, Wait] {
+            let denied = answers(question, DENIED);
+            assert_eq!(of(FindingKind::AccessDenied, &denied), Some(Problem), "{question:?}");
+            assert_eq!(of(FindingKind::Scripting, &denied), None, "{question:?}");
+        }
+        assert_eq!(of(FindingKind::AccessDenied, &answers(LockKey, "-MOVED 1 h:1")), None);
+        assert_eq!(of(FindingKind::AccessDenied, &answers(Question::Publish, DENIED)), None);
+    }
+
+    #[test]
+    fn a_server_without_scripts_is_told_by_its_words() {
+        let of = |question, words| of(FindingKind::Scripting, &answers(question, words));
+        let unknown = "-ERR unknown command 'EVALSHA', with args beginning with: '0'";
+        assert_eq!(of(Question::ScriptByHash, unknown), Some(Problem));
+        assert_eq!(of(Question::ScriptWithSource, unknown), Some(Problem));
+        assert_eq!(of(Question::ScriptByHash, "-NOSCRIPT No matching script. Please use EVAL."), None);
+        assert_eq!(of(Question::ScriptWithSource, "-ERR value is not an integer or out of range"), None);
+        assert_eq!(of(Question::ScriptByHash, "-LOADING it loads"), None);
+    }
+
+    #[test]
+    fn what_push_needs_and_the_rules_deny_is_a_warning() {
+        for question in [Question::Publish, Question::Subscribers, Question::Ping] {
+            assert_eq!(of(FindingKind::PushDenied, &answers(question, DENIED)), Some(Warning), "{question:?}");
+        }
+        assert_eq!(of(FindingKind::PushDenied, &answers(Question::Publish, "OK")), None);
+        let subscribing = |words: &str| {
+            let mut account = account("role:master", &[]);
+            account.subscribed = Some(redis::parse_redis_value(format!("{words}\r\n").as_bytes()).unwrap());
+            of(FindingKind::PushDenied, &account)
+        };
+        assert_eq!((subscribing(DENIED), subscribing("*0")), (Some(Warning), None));
+    }
+
+    #[test]
+    fn what_was_not_looked_at_is_told_once_for_all() {
+        let whole = |account: &Account| {
+            let found = server(account, &ALONE);
+            let finding = found.iter().find(|finding| finding.kind() == FindingKind::NotChecked);
+            finding.map(|finding| (finding.severity(), finding.message().to_owned()))
+        };
+        let mut all = account("role:master", &[]);
+        assert!(whole(&all).unwrap().1.contains("TIME"), "nothing was measured");
+        let span = std::time::Duration::ZERO;
+        all.times = vec![crate::check::account::TimeSample { trip: span, server: span, here: span }];
+        assert_eq!(whole(&all), None);
+
+        let mut denied = answering(account("", &[]), Question::Setting("save"), DENIED);
+        denied = answering(denied, Question::Setting("timeout"), DENIED);
+        let (severity, text) = whole(&denied).unwrap();
+        assert_eq!((severity, text.matches("CONFIG GET").count()), (Info, 1), "{text}");
+        assert!(text.contains("NOPERM") && text.contains("INFO"), "{text}");
+    }
+}
