@@ -11,13 +11,8 @@ static const struct {
     {"give", scenario_give},           {"take", scenario_take},           {"callbacks", scenario_callbacks},
     {"destroy", scenario_destroy},     {"cancel", scenario_cancel},       {"log", scenario_log},
     {"fork", scenario_fork},           {"losses", scenario_losses},       {"refused", scenario_refused},
-<<<<<<< HEAD
     {"outage", scenario_outage},       {"counter", scenario_counter},       {"forks", scenario_forks},
-=======
-    {"outage", scenario_outage},       {"counter", scenario_counter},
-    {"check", scenario_check},         {"unchecked", scenario_unchecked},
-    {"cut_off", scenario_cut_off},
->>>>>>> main
+    {"check", scenario_check},         {"unchecked", scenario_unchecked},   {"cut_off", scenario_cut_off},
 };
 
 int main(int argc, char **argv) {
