@@ -18,6 +18,9 @@ SEED ?=
 # How long `make fuzz` lasts.
 SECONDS ?= 60
 
+# Of the mutations, those with this in their names.
+ONLY ?=
+
 # Passed on to the demo, the benchmarks, the soak test or pytest: make bench ARGS="--quick"
 ARGS ?=
 
@@ -25,7 +28,7 @@ step = @printf '\n==> %s\n'
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: ## Install what the tests need: servers, and Python environments
@@ -89,6 +92,10 @@ chaos: setup ## Processes in three languages, while server, network and processe
 .PHONY: fuzz
 fuzz: ## Give the parsers inputs that nobody thought of, for SECONDS=60; ARGS="url reply" some targets
 	@SECONDS_IN_ALL=$(SECONDS) scripts/fuzz.sh $(ARGS)
+
+.PHONY: mutations
+mutations: setup ## Take each defence out in turn and see its test fail: ONLY=part,of,names
+	cargo run -q -p redlatch-tests --bin mutations -- $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -11,9 +11,9 @@ static const struct {
     {"give", scenario_give},           {"take", scenario_take},           {"callbacks", scenario_callbacks},
     {"destroy", scenario_destroy},     {"cancel", scenario_cancel},       {"log", scenario_log},
     {"fork", scenario_fork},           {"losses", scenario_losses},       {"refused", scenario_refused},
-    {"outage", scenario_outage},       {"counter", scenario_counter},
-    {"check", scenario_check},         {"unchecked", scenario_unchecked},
-    {"cut_off", scenario_cut_off},     {"reopen", scenario_reopen},
+    {"outage", scenario_outage},       {"counter", scenario_counter},       {"forks", scenario_forks},
+    {"check", scenario_check},         {"unchecked", scenario_unchecked},   {"cut_off", scenario_cut_off},
+    {"reopen", scenario_reopen},
 };
 
 int main(int argc, char **argv) {

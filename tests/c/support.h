@@ -76,6 +76,7 @@ void scenario_destroy(char **args);
 void scenario_cancel(char **args);
 void scenario_log(char **args);
 void scenario_fork(char **args);
+void scenario_forks(char **args);
 void scenario_losses(char **args);
 void scenario_refused(char **args);
 void scenario_outage(char **args);

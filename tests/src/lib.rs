@@ -13,6 +13,7 @@
 //! | what worker processes did, and what that says about the locks | [`mod@history`] |
 //! | a Python that has the package | [`Interpreter`] |
 //! | programs in C against libredlatch | [`c`] |
+//! | the tests that the documentation names, and patches that they must notice | [`TestName`], [`mod@mutations`] |
 //! | threads and memory of this process | [`thread_names`], [`thread_count`], [`rss_bytes`] |
 //!
 //! Everything started here ends when its handle is dropped, and is killed by the kernel when the test
@@ -40,11 +41,13 @@ pub mod history;
 mod interpreter;
 mod launch;
 mod monitor;
+pub mod mutations;
 mod observe;
 mod ports;
 mod process;
 mod proxy;
 mod servers;
+mod test_name;
 mod wire;
 
 pub use interpreter::Interpreter;
@@ -57,4 +60,5 @@ pub use servers::{
     Certificates, SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster,
     each_server, each_server_with, tls_server, tls_server_with,
 };
+pub use test_name::{Suite, TestName};
 pub use wire::RawConnection;

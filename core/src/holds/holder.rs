@@ -97,3 +97,19 @@ impl Drop for Ends {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    // What the system gives such a thread is the same again and again: its id, its stack, its thread-local storage.
+    #[test]
+    fn a_number_is_never_used_again() {
+        let numbers: HashSet<u64> = (0..100).map(|_| std::thread::spawn(current_thread).join().unwrap()).collect();
+        assert_eq!(numbers.len(), 100);
+        assert!(!numbers.contains(&current_thread()));
+        assert_eq!(current_thread(), current_thread());
+    }
+}

@@ -213,6 +213,23 @@ mod tests {
         assert!(state.renewed(at(1), deadline(at(1), TTL)));
     }
 
+    // A clock that runs 1 % slower than the server's, and 2 ms between the look at the deadline and what follows it.
+    #[test]
+    fn the_deadline_lies_a_margin_before_the_end_of_the_ttl() {
+        let deadline_of = |ttl: u64| deadline(at(0), Duration::from_millis(ttl));
+        assert_eq!(deadline_of(100), at(97));
+        assert_eq!(deadline_of(30_000), at(29_698));
+        assert_eq!(deadline_of(1), at(0), "never before the request was sent");
+    }
+
+    #[test]
+    fn a_renewal_that_was_sent_before_another_does_not_shorten_the_lease() {
+        let state = LeaseState::granted(deadline(at(0), TTL));
+        assert!(state.renewed(at(2_000), deadline(at(1_500), TTL)));
+        assert!(state.renewed(at(2_001), deadline(at(1_000), TTL)));
+        assert_eq!(state.view(), View::Live { deadline: deadline(at(1_500), TTL), certain: true });
+    }
+
     #[test]
     fn release_is_final_and_no_loss() {
         let state = LeaseState::granted(deadline(at(0), TTL));

@@ -15,6 +15,9 @@ use super::{CancelToken, Patience, Step, Timing, Verdict, Waiter, WaiterRegistry
 const TTL: Duration = Duration::from_secs(30);
 const TURN: Duration = Duration::from_secs(1);
 
+/// Ends a sleep that nothing else has ended, with `None`: a test fails then, instead of hanging.
+const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
+
 /// A store, its clock and one lock.
 struct Stage {
     manual: ManualClock,
@@ -87,7 +90,7 @@ fn a_push_that_comes_before_the_sleep_is_not_missed() {
     let token = stage.token();
     let sleeper = registry.join(&token, "lock:a", None);
     registry.push(token.as_str());
-    assert_eq!(sleeper.sleep(Moment::FAR, None), Some(Wake::Push));
+    assert_eq!(sleeper.sleep(Moment::FAR, LIMIT), Some(Wake::Push));
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn a_push_that_comes_twice_wakes_once_after_the_request_that_answers_it() {
     let sleeper = registry.join(&token, "lock:a", None);
     registry.push(token.as_str());
     registry.push(token.as_str());
-    assert_eq!(sleeper.sleep(Moment::FAR, None), Some(Wake::Push));
+    assert_eq!(sleeper.sleep(Moment::FAR, LIMIT), Some(Wake::Push));
     registry.push(token.as_str());
     sleeper.about_to_ask();
     assert_eq!(sleeper.sleep(stage.clock.now(), None), Some(Wake::Tick));
@@ -153,9 +156,9 @@ fn a_cancel_that_comes_before_the_wait_or_during_the_sleep_ends_it() {
     let cancel = CancelToken::new();
     let early = registry.join(&stage.token(), "lock:a", Some(&cancel));
     cancel.cancel();
-    assert_eq!(early.sleep(Moment::FAR, None), Some(Wake::Cancelled));
+    assert_eq!(early.sleep(Moment::FAR, LIMIT), Some(Wake::Cancelled));
     let late = registry.join(&stage.token(), "lock:a", Some(&cancel));
-    assert_eq!(late.sleep(Moment::FAR, None), Some(Wake::Cancelled));
+    assert_eq!(late.sleep(Moment::FAR, LIMIT), Some(Wake::Cancelled));
     let mut waiter = Waiter::new(Patience::Forever, timing(), stage.clock.now());
     waiter.woken(Wake::Cancelled, stage.clock.now());
     assert!(matches!(waiter.next(stage.clock.now()), Step::Done(Verdict::Cancelled)));
@@ -331,7 +334,7 @@ fn the_first_waiter_of_a_client_leads_and_the_next_is_told_when_it_leaves() {
     let elsewhere = registry.join(&stage.token(), "lock:b", None);
     assert!(first.leads() && !second.leads() && elsewhere.leads());
     drop(first);
-    assert_eq!(second.sleep(Moment::FAR, None), Some(Wake::Lead));
+    assert_eq!(second.sleep(Moment::FAR, LIMIT), Some(Wake::Lead));
     assert!(second.leads());
     assert_eq!(second.sleep(stage.clock.now(), None), Some(Wake::Tick));
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -25,24 +26,48 @@ class Program:
             env={**os.environ, "PYTHONPATH": str(_TESTS), "PYTHONUNBUFFERED": "1", **(env or {})},
         )  # fmt: skip
         self.pid = self._process.pid
-        # Read all the time, so that a program that complains much does not block.
-        self._reader = threading.Thread(target=self._read_errors, daemon=True)
-        self._reader.start()
+        # Lines of its output, and None behind the last one.
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        # Read all the time, so that a program that says much does not block.
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_errors, self._read_output)]
+        for reader in self._readers:
+            reader.start()
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self.errors += line
 
-    def read(self) -> str:
-        """The next line of its output, without its end; an ``AssertionError`` with its errors when there is none."""
+    def _read_output(self) -> None:
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def _join(self) -> None:
+        for reader in self._readers:
+            reader.join(10)
+
+    def read(self, within: float = 30.0) -> str:
+        """The next line of its output, without its end; an ``AssertionError`` with its errors when none comes in time."""
+        try:
+            line = self._lines.get(timeout=within)
+        except queue.Empty:
+            raise AssertionError(f"no output within {within} s:\n{self.errors}") from None
+        if line is None:
             self._process.wait(10)
-            self._reader.join(10)
+            self._join()
             raise AssertionError(f"no more output, exit code {self._process.returncode}:\n{self.errors}")
-        return line.rstrip("\n")
+        return line
+
+    def rest(self) -> list[str]:
+        """The lines of a program that has ended, as far as they have not been read."""
+        lines: list[str] = []
+        # A child of it that lives on may keep the output open.
+        with contextlib.suppress(queue.Empty):
+            while (line := self._lines.get(timeout=10)) is not None:
+                lines.append(line)
+        return lines
 
     def expect(self, line: str) -> None:
         """Reads a line, which has to be this one."""
@@ -61,7 +86,7 @@ class Program:
     def finish(self, within: float = 60.0) -> int:
         """Waits for the end; the exit code."""
         code = self._process.wait(within)
-        self._reader.join(10)
+        self._join()
         return code
 
     def kill(self) -> None:
@@ -69,7 +94,7 @@ class Program:
             self._process.send_signal(signal.SIGCONT)
             self._process.kill()
         self._process.wait(10)
-        self._reader.join(10)
+        self._join()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 # It may have ended before it had read all of its input.
@@ -96,14 +121,10 @@ def run_program(
 ) -> list[str]:
     """Runs a program to its end: the lines it printed. It has to exit with 0 and to write no errors."""
     with start_program(name, *args, options=options, env=env) as program:
-        lines: list[str] = []
-        assert program._process.stdout is not None
-        reader = threading.Thread(target=lambda: lines.extend(program._process.stdout or ()), daemon=True)
-        reader.start()
         try:
             code = program.finish(within)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{name} runs for more than {within} s: {lines}\n{program.errors}") from None
-        reader.join(10)
+            raise AssertionError(f"{name} runs for more than {within} s\n{program.errors}") from None
+        lines = program.rest()
         assert code == 0 and not program.errors, f"exit code {code}: {lines}\n{program.errors}"
-        return [line.rstrip("\n") for line in lines]
+        return lines

@@ -13,4 +13,4 @@ mod program;
 
 pub use checkers::{Leaks, SANITIZED, assert_clean, assert_found, under_sanitizers, under_valgrind};
 pub use library::{Build, has_tool, library, run_tool, scratch, workspace};
-pub use program::{Program, Recipe, finish};
+pub use program::{Program, Recipe, finish, finish_within};

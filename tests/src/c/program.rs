@@ -114,11 +114,16 @@ impl Drop for Program {
 /// Waits for the end of a program that was started with `args`; its standard output. Panics with its standard error when
 /// it fails, or runs for more than a minute.
 #[track_caller]
-pub fn finish(mut process: Process, args: &[&str]) -> Vec<String> {
-    const LIMIT: Duration = Duration::from_secs(60);
-    let status = process.wait_exit(LIMIT);
+pub fn finish(process: Process, args: &[&str]) -> Vec<String> {
+    finish_within(process, args, Duration::from_secs(60))
+}
+
+/// As [`finish`], for one that may run for as long as `limit`.
+#[track_caller]
+pub fn finish_within(mut process: Process, args: &[&str], limit: Duration) -> Vec<String> {
+    let status = process.wait_exit(limit);
     let errors = || process.error_lines().join("\n");
-    let Some(status) = status else { panic!("{args:?} still runs after {LIMIT:?}\n{}", errors()) };
+    let Some(status) = status else { panic!("{args:?} still runs after {limit:?}\n{}", errors()) };
     assert!(status.success(), "{args:?}: {status}\n{}", errors());
     process.lines()
 }

@@ -42,7 +42,8 @@ impl ServerKind {
         FOUND.get_or_init(|| Self::ALL.map(Self::find))[self as usize].as_deref()
     }
 
-    fn variable(self) -> &'static str {
+    /// The environment variable that names its server binary.
+    pub fn variable(self) -> &'static str {
         match self {
             Self::Redis70 => "REDLATCH_REDIS70",
             Self::Valkey91 => "REDLATCH_VALKEY91",

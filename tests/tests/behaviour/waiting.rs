@@ -45,9 +45,10 @@ fn nobody_overtakes_the_waiter_whose_turn_it_is(store: &Store) {
     let overtaker = third.lock("a").unwrap();
     for _ in 0..5 {
         let guard = holder.lock("a").unwrap().acquire().unwrap();
-        let (go_on, told) = mpsc::channel::<()>();
         thread::scope(|scope| {
             let client = &client;
+            // Ends with this block, so that a failure here ends the waiter as well.
+            let (go_on, told) = mpsc::channel::<()>();
             let waiter = scope.spawn(move || {
                 let guard = client.lock("a").unwrap().acquire().unwrap();
                 told.recv().unwrap();

@@ -21,6 +21,7 @@ const SCENARIOS: Recipe<'static> = Recipe::c11(&[
     "cancel",
     "log",
     "fork",
+    "forks",
     "faults",
     "check",
     "reopen",

@@ -1,9 +1,10 @@
 //! What every program may rely on, on every server.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use redlatch::{Client, LostReason, Severity};
-use redlatch_tests::c::{Build, Program, Recipe};
+use redlatch_tests::c::{Build, Program, Recipe, finish_within};
 use redlatch_tests::{any_server, each_server};
 
 use crate::SCENARIOS;
@@ -69,6 +70,14 @@ fn a_forked_child_holds_nothing_of_its_parents_and_works_by_itself() {
     each_server(|server| {
         shared().run(&["fork", &server.url()]);
     });
+}
+
+#[test]
+fn a_fork_of_a_busy_process_left_a_child_that_hangs_or_took_its_leases() {
+    let Some(kind) = any_server() else { return };
+    let server = redlatch_tests::Server::start(kind);
+    let args = ["forks", &server.url(), "1000"];
+    finish_within(shared().start(&args), &args, Duration::from_secs(180));
 }
 
 #[test]

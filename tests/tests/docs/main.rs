@@ -6,5 +6,6 @@ mod acl;
 mod client;
 mod inbox;
 mod migrating;
+mod mutations;
 mod names;
 mod protocol;
