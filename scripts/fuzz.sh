@@ -16,7 +16,7 @@ say() { printf 'fuzz: %s\n' "$*"; }
 
 without_libfuzzer() {
     say "$1, so the inputs are mutations of the corpus alone"
-    REDLATCH_FUZZ_SECONDS=$share cargo test -p redlatch --all-features --lib fuzzing:: -- --nocapture --test-threads=1
+    REDLATCH_FUZZ_SECONDS=$share REDLATCH_FUZZ_TARGETS="${targets[*]}" cargo test -p redlatch --all-features --lib fuzzing:: -- --nocapture --test-threads=1
     exit
 }
 

@@ -166,10 +166,15 @@ fn drive(target: &str, property: fn(&[u8]), allocated: u64) {
             if fails(&input) { Err(TestCaseError::fail(kept(target, &input))) } else { Ok(()) }
         })
     };
-    let Some(seconds) = std::env::var("REDLATCH_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()) else {
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    let Ok(seconds) = variable("REDLATCH_FUZZ_SECONDS").parse() else {
         run(TestRng::deterministic_rng(RngAlgorithm::ChaCha)).unwrap_or_else(|error| panic!("{target}: {error}"));
         return;
     };
+    let targets = variable("REDLATCH_FUZZ_TARGETS");
+    if !targets.is_empty() && !targets.split(' ').any(|name| name == target) {
+        return;
+    }
     let end = Clock::System.now().after(Duration::from_secs(seconds));
     let mut rounds = 0;
     while Clock::System.now() < end {

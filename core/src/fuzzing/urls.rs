@@ -33,8 +33,9 @@ fn with_secret(text: &str) -> String {
     let at = text.rfind('@').unwrap_or(0);
     let query = text.find('?').unwrap_or(text.len());
     // A path and a name in this process are none.
-    let has_login = !text.starts_with("unix:") && !text.starts_with("memory:");
-    let has_query = !text.starts_with("memory:");
+    let bare = text.replace(PLACEHOLDER, "");
+    let has_login = !bare.starts_with("unix:") && !bare.starts_with("memory:");
+    let has_query = !bare.starts_with("memory:");
     let mut url = String::new();
     for (index, character) in text.char_indices() {
         let secret = (has_login && index >= start && index < at) || (has_query && index > query);

@@ -221,6 +221,10 @@ fn kind_of(code: &str, details: &str) -> FaultKind {
             None => FaultKind::Incompatible,
         };
     }
+    // A code of its own says what it is, whatever words come with it.
+    if let Some(kind) = class_of(code) {
+        return kind;
+    }
     let inner = || {
         let mut words = details.split([' ', '-', ':']).filter(|word| word.len() > 2);
         words.find(|word| class_of(word).is_some()).and_then(class_of)
@@ -238,7 +242,7 @@ fn kind_of(code: &str, details: &str) -> FaultKind {
         return FaultKind::Refusing;
     }
     let wrapped = code == "ERR" || code.starts_with('@');
-    class_of(code).or_else(|| if wrapped { inner() } else { None }).unwrap_or_else(|| {
+    wrapped.then(inner).flatten().unwrap_or_else(|| {
         // The wording of an access denial inside a script, before and since 7.0.
         let denied = ["can't access at least one of the keys", "can't run this command", "has no permissions"];
         if denied.iter().any(|words| details.contains(words)) { FaultKind::Permission } else { FaultKind::Incompatible }
