@@ -48,7 +48,7 @@ impl Target {
         let names: &[&str] = if scheme == "unix" { &["db", "user", "pass"] } else { &[] };
         let known = |pair: &str| names.contains(&pair.split_once('=').map_or(pair, |(name, _)| name));
         match scheme {
-            "redis" | "rediss" | "unix" if url.contains('?') && !query.split('&').all(known) => {
+            "redis" | "rediss" | "unix" if !query.split('&').all(|pair| pair.is_empty() || known(pair)) => {
                 return Err(refuse("the query of unix:// knows db, user and pass, and redis:// has none"));
             }
             "redis" | "rediss" | "unix" => {}
@@ -207,6 +207,8 @@ mod tests {
         assert_eq!(shown("redis://me:s3cret@[::1]:7000/3"), "redis://[::1]:7000/3");
         assert_eq!(shown("unix:///run/redis.sock?db=2"), "unix:///run/redis.sock?db=2");
         assert_eq!(shown("unix:///run/a%20b%3Fc%25/%C3%A9%0A%FF?pass=x"), "unix:///run/a b%3Fc%25/é%0A%FF?db=0");
+        assert_eq!(shown("redis://localhost/1?"), "redis://localhost:6379/1");
+        assert_eq!(shown("unix:///run/redis.sock?db=2&"), "unix:///run/redis.sock?db=2");
         assert_eq!(shown("memory://"), "memory None");
         assert_eq!(shown("memory://shared"), "memory Some(\"shared\")");
     }
