@@ -21,7 +21,7 @@ SECONDS ?= 60
 # Of the mutations, those with this in their names.
 ONLY ?=
 
-# Passed on to the demo, the benchmarks, the soak test or pytest: make bench ARGS="--quick"
+# Passed on to the programs and to pytest, for `make fuzz` names of targets: make bench ARGS="--quick"
 ARGS ?=
 
 step = @printf '\n==> %s\n'

@@ -6,17 +6,21 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+say() { printf 'fuzz: %s\n' "$*"; }
+
 seconds=${SECONDS_IN_ALL:-60}
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(url option reply wait key)
+for target in "${targets[@]}"; do
+    [ -d "tests/fuzz/corpus/$target" ] || { say "no target is named $target" >&2; exit 2; }
+done
 share=$((seconds / ${#targets[@]}))
 [ "$share" -gt 0 ] || share=1
 
-say() { printf 'fuzz: %s\n' "$*"; }
-
 without_libfuzzer() {
     say "$1, so the inputs are mutations of the corpus alone"
-    REDLATCH_FUZZ_SECONDS=$share REDLATCH_FUZZ_TARGETS="${targets[*]}" cargo test -p redlatch --all-features --lib fuzzing:: -- --nocapture --test-threads=1
+    export REDLATCH_FUZZ_SECONDS=$share REDLATCH_FUZZ_TARGETS="${targets[*]}"
+    cargo test -p redlatch --all-features --lib fuzzing:: -- --nocapture --test-threads=1
     exit
 }
 

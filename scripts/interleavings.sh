@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests that go through interleavings of threads, in scripts/interleavings.sh [FILTER] all or some of them.
+# Tests that go through interleavings of threads: scripts/interleavings.sh [FILTER], all of them without one.
 #
 # The crate alone is compiled with `--cfg shuttle`: dependencies are those of the other tests, built once for both.
 set -euo pipefail

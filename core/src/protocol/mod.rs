@@ -8,6 +8,7 @@ use std::time::Duration;
 pub(crate) use key::Key;
 pub(crate) use wire::{
     Malformed, decode_acquire, decode_inspection, decode_release, decode_renew, decode_unlock, decode_wait,
+    denied_command,
 };
 pub(crate) use wire::{
     encode_acquire, encode_inspection, encode_inspection_parts, encode_release, encode_renew, encode_tombstone,

@@ -39,6 +39,21 @@ impl Script {
     }
 }
 
+/// The command of a script that the server denies, by its words. Not every server names it, but all say where in which script
+/// it stands, or the script has appended it.
+pub(crate) fn denied_command(words: &str) -> Option<&str> {
+    if let Some((_, last)) = words.strip_suffix(']').and_then(|it| it.rsplit_once(" [")) {
+        return Some(last);
+    }
+    let scripts: [&'static Script; 4] = [&ACQUIRE, &RELEASE, &UNLOCK, &RENEW];
+    let script = scripts.into_iter().find(|script| words.contains(&script.sha))?;
+    let (_, line) = words.rsplit_once("@user_script:")?;
+    let digits = line.trim_start().split(|c: char| !c.is_ascii_digit()).next()?;
+    let line = script.source.lines().nth(digits.parse::<usize>().ok()?.checked_sub(1)?)?;
+    let (_, call) = line.split_once("redis.call('")?;
+    call.split('\'').next()
+}
+
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::{ConnectionAddr, ErrorKind, RedisError, ServerError};
 
 use crate::error::Source;
-use crate::protocol::{Malformed, Role};
+use crate::protocol::{Malformed, Role, denied_command};
 
 use super::words::presentable;
 
@@ -163,7 +163,20 @@ impl Fault {
         let details = error.details().unwrap_or_default();
         let code = error.code();
         let detail = if details.is_empty() { code.to_owned() } else { format!("{code} {details}") };
-        Fault::of(kind_of(code, details), presentable(&detail))
+        let kind = kind_of(code, details);
+        let is_named = ["the '", "' command"].iter().all(|words| details.contains(words));
+        match denied_command(details) {
+            Some(command) if kind == FaultKind::Permission && !is_named => {
+                Fault::of(kind, format!("{}; the user lacks +{}", presentable(&detail), command.to_lowercase()))
+            }
+            _ => Fault::of(kind, presentable(&detail)),
+        }
+    }
+
+    /// Whether access to a key is denied. A server does not say to which.
+    pub(crate) fn is_about_keys(&self) -> bool {
+        let about_keys = ["keys used as arguments", "access a key", "at least one of the keys"];
+        self.kind == FaultKind::Permission && about_keys.iter().any(|words| self.detail.contains(words))
     }
 
     /// What went wrong with the wait for replicas that followed a grant.
@@ -290,6 +303,27 @@ mod tests {
         let text = "The user executing the script can't access at least one of the keys mentioned in the command";
         assert_eq!(kind_of("ERR", text), FaultKind::Permission);
         assert_eq!(kind_of("NOPERM", "this user has no permissions"), FaultKind::Permission);
+    }
+
+    #[test]
+    fn a_command_that_a_script_may_not_call_was_not_named() {
+        let sha = |source: &str| redis::Script::new(source).get_hash().to_owned();
+        let release = include_str!("../protocol/release.lua");
+        let line = 1 + release.lines().position(|line| line.contains("'ZRANGE'")).unwrap();
+        let denied = "The user executing the script can't run this command or subcommand";
+        for text in [
+            format!("{denied} script: {}, on @user_script:{line}.", sha(release)),
+            format!(
+                "Error running script (call to f_{}): @user_script:{line}: @user_script: {line}: {denied}",
+                sha(release)
+            ),
+            format!("{denied} [ZRANGE]"),
+        ] {
+            assert_eq!(denied_command(&text), Some("ZRANGE"), "{text}");
+        }
+        for text in [denied.to_owned(), format!("{denied} script: {}, on @user_script:1.", sha(release))] {
+            assert_eq!(denied_command(&text), None, "{text}");
+        }
     }
 
     #[test]

@@ -16,8 +16,14 @@ const TICK: Duration = Duration::from_millis(250);
 /// How long a channel may be silent before its connection has to prove that it lives.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// See [`Transport::listen`](super::Transport::listen).
-pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
+/// See [`Transport::listen`](super::Transport::listen). `belongs`: whether messages still reach this server; it is asked at
+/// each look, and takes a moment at most.
+pub(crate) fn listen(
+    open: &Opener,
+    channel: &str,
+    listener: &dyn Listener,
+    belongs: &dyn Fn() -> bool,
+) -> Result<(), Fault> {
     // Connecting and subscribing share one limit, so that the end of the client waits no longer than that.
     let by = open.clock.now().after(open.limits.connect.min(open.limits.io));
     let Opened { mut connection, term } = open.connect(by)?;
@@ -37,6 +43,9 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
     while listener.wants_more() {
         if !open.is_current(term, seen.after(tick)) {
             return Err(Fault::unreachable("another server has become the primary"));
+        }
+        if !belongs() {
+            return Err(Fault::refusing("the node has left the cluster, or has no slots any more"));
         }
         let outcome = subscription.get_message();
         let now = open.clock.now();

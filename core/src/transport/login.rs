@@ -11,6 +11,7 @@ use crate::clock::{Clock, Moment};
 use crate::signals::without_sigpipe;
 
 use super::resolve::resolve;
+use super::socket::within;
 use super::{Endpoint, Fault, FaultKind};
 
 /// What a server has to be.
@@ -56,10 +57,11 @@ fn open_any(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) 
         if left.is_zero() {
             break;
         }
+        let is_socket = matches!(address, ConnectionAddr::Unix(_));
         let info = connection_info(address).map_err(Fault::connecting)?;
-        let opened = redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left / shares));
-        match opened.map_err(Fault::connecting).and_then(|connection| log_in(connection, endpoint, expected, clock, by))
-        {
+        let open = move || redis::Client::open(info)?.get_connection_with_timeout(left / shares);
+        let opened = if is_socket { within(left, open) } else { open().map_err(Fault::connecting) };
+        match opened.and_then(|connection| log_in(connection, endpoint, expected, clock, by)) {
             Ok(connection) => return Ok(connection),
             Err(fault) if !fault.is_retryable() => return Err(fault),
             Err(fault) => last = fault,

@@ -42,7 +42,7 @@ fn come_and_go(url: &str, number: usize) {
     let lease = client.lease("a", ttl(150)).unwrap();
     let mut waiting = client.begin_lease("a", ttl(150), Some(5 * SECOND), None).unwrap();
     let asked = waiting.advance(Duration::ZERO).unwrap();
-    assert!(matches!(asked, Progress::Waiting(_)) || client.stats().lost_total() > 0, "{asked:?}");
+    assert!(matches!(asked, Progress::Waiting(_)) || !lease.is_held(), "{asked:?}");
     if number.is_multiple_of(4) {
         // A connection of a renewing thread. On a machine that is busy the lease may be lost before that.
         let begun = || client.stats().renewed > 0 || client.stats().lost_total() > 0;

@@ -103,6 +103,11 @@ impl Map {
         self.version += 1;
     }
 
+    /// Whether the node has any slots.
+    pub(super) fn is_owner(&self, node: &Node) -> bool {
+        self.owners.contains(&Some(node.id))
+    }
+
     /// The nodes that have slots, by id.
     pub(crate) fn owners(&self) -> Vec<Arc<Node>> {
         let mut has = vec![false; self.nodes.len()];
