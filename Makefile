@@ -15,10 +15,13 @@ TEST_THREADS ?= 2
 MINUTES ?= 2
 SEED ?=
 
+# How long `make fuzz` lasts.
+SECONDS ?= 60
+
 # Of the mutations, those with this in their names.
 ONLY ?=
 
-# Passed on to the demo, the benchmarks, the soak test or pytest: make bench ARGS="--quick"
+# Passed on to the programs and to pytest, for `make fuzz` names of targets: make bench ARGS="--quick"
 ARGS ?=
 
 step = @printf '\n==> %s\n'
@@ -52,8 +55,8 @@ test: setup ## Run every check that a change must pass
 	cargo test --workspace $(FEATURES) -- --test-threads=$(TEST_THREADS)
 	$(step) 'time arithmetic without debug assertions'
 	cargo test --release -p redlatch --lib lease
-	$(step) 'interleavings of the hold table'
-	RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=target/shuttle cargo test -p redlatch --lib interleavings
+	$(step) 'interleavings of threads'
+	scripts/interleavings.sh
 	$(step) 'demo'
 	cargo run --release -q -p redlatch-tests --bin demo -- --quick
 	$(step) 'Python: tests on each interpreter'
@@ -85,6 +88,10 @@ soak: setup ## Kill and stop processes that share a lock, for ARGS="--seconds 60
 chaos: setup ## Processes in three languages, while server, network and processes fail: MINUTES=2 SEED=
 	scripts/python.sh install
 	cargo run --release -p redlatch-tests --bin chaos -- --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Give the parsers inputs that nobody thought of, for SECONDS=60; ARGS="url reply" some targets
+	@SECONDS_IN_ALL=$(SECONDS) scripts/fuzz.sh $(ARGS)
 
 .PHONY: mutations
 mutations: setup ## Take each defence out in turn and see its test fail: ONLY=part,of,names

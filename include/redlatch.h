@@ -71,8 +71,9 @@
  * Callbacks. An on_lost callback runs on a thread of the client's, within milliseconds of the deadline; those of one
  * client run one after another, so it should be short. It may call any function of redlatch; two callbacks that close
  * each other's client wait for each other for ever. destroy runs on any thread:
- * inside a call of the program's, or on a thread of the library's; it may call any function of redlatch too. A log
- * callback must call none. That of redlatch_check_server runs inside the call, and may call any. No callback may leave by a C++ exception or longjmp.
+ * inside a call of the program's, or on a thread of the library's; it may call any function of redlatch too. The
+ * callback of redlatch_check_server runs inside that call, and may call any as well. A log callback must call none. No
+ * callback may leave by a C++ exception or longjmp.
  *
  * Fork. A forked child holds nothing of what its parent held: there a lease handle is lost as REDLATCH_LOST_FORKED, a
  * lock is REDLATCH_NOT_HELD, and releasing them touches no key. The child may use its copies of the handles, and gets
@@ -641,8 +642,8 @@ int32_t redlatch_client_stats_json(const struct redlatch_client *client, char **
  * Looks whether the server is fit for locks, for the start of a program or by hand: its settings, state and version, the
  * access rules, replicas, sentinels or nodes of a cluster, clocks, and how long a request takes from here. Calls
  * callback for each finding, the worst first, on this thread and before this returns; NULL for none. *worst gets the
- * greatest severity, 0 where nothing was found; NULL for none. Below REDLATCH_SEVERITY_PROBLEM
- * locks can be had, and are kept as long as the server runs as it does now.
+ * greatest severity, 0 where nothing was found; NULL for none. Below REDLATCH_SEVERITY_PROBLEM, and
+ * without a finding of the kind "not_checked", locks can be had, and are kept as long as the server runs as it does now.
  *
  * Writes nothing, and leaves no connection behind. What the access rules do not let it ask is a finding of the kind
  * "not_checked", no failure. Later versions may add kinds.

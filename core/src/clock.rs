@@ -6,8 +6,10 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
+
+use crate::sync::blocking::{Condvar, Mutex, MutexGuard};
 
 /// Longest uninterrupted sleep on a condition. Conditions count time without suspension, deadlines
 /// count it; waking this often bounds how late a sleeper notices a deadline that passed in suspend.
@@ -83,6 +85,12 @@ pub(crate) fn wall() -> Duration {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
+#[cfg(shuttle)]
+fn system_now() -> Moment {
+    Moment::from_nanos(crate::sync::time::now())
+}
+
+#[cfg(not(shuttle))]
 fn system_now() -> Moment {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const ID: rustix::time::ClockId = rustix::time::ClockId::Boottime;

@@ -163,13 +163,20 @@ impl Engine {
 
     fn translate(&self, action: &'static str, name: &str, key: Option<&Key>, fault: Fault, tried: Duration) -> Error {
         let (name, server) = (name.to_owned(), self.transport.server().to_owned());
+        let denied_key = key.filter(|_| fault.is_about_keys());
         let Fault { kind, detail, unanswered: _, granted: _, stale: _, interrupted: _, source } = fault;
         match kind {
             FaultKind::Unreachable | FaultKind::Refusing => {
                 Error::Unavailable { action, name, server, tried, detail, source }
             }
             FaultKind::Authentication => Error::Authentication { action, name, server, detail },
-            FaultKind::Permission => Error::Permission { action, name, server, detail },
+            FaultKind::Permission => {
+                let keys = denied_key.map(|key| {
+                    let sibling = key.of(crate::protocol::Role::Queue).to_string();
+                    format!("; its keys are {:?} and such as {sibling:?}", key.as_str())
+                });
+                Error::Permission { action, name, server, detail: detail + &keys.unwrap_or_default() }
+            }
             FaultKind::KeyType(role) => {
                 let key = key.map_or_else(String::new, |key| key.of(role).to_string());
                 Error::KeyType { action, name, key, server, detail: role.content().to_owned() }

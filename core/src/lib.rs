@@ -46,6 +46,14 @@ mod engine;
 mod error;
 mod events;
 mod fork;
+#[cfg(test)]
+#[cfg(not(fuzzing))]
+#[allow(unreachable_pub, reason = "its functions are public for the fuzzer")]
+mod fuzzing;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+#[allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "built for the fuzzer alone")]
+pub mod fuzzing;
 mod holds;
 mod lease;
 mod lock;

@@ -52,5 +52,18 @@ def test_a_thousand_held_locks_had_a_thread_each(server: Server, prefix: str) ->
     assert run_program("thousand_locks", server.url, prefix) == ["at most 6 threads"]
 
 
+def test_clients_that_came_and_went_left_something_behind(server: Server, prefix: str) -> None:
+    connections = server.call("INFO", "clients")
+    environment = {"MALLOC_ARENA_MAX": "1"}
+    assert run_program("opens_and_closes", server.url, prefix, env=environment) == ["nothing is left"]
+    assert eventually(lambda: connected(server.call("INFO", "clients")) <= connected(connections), 5)
+
+
+def connected(info: object) -> int:
+    """How many clients a server has, by its own account."""
+    text = info.decode() if isinstance(info, bytes) else str(info)
+    return int(text.split("connected_clients:")[1].split()[0])
+
+
 def test_close_left_threads_running(server: Server, prefix: str) -> None:
     assert run_program("closes", server.url, prefix) == ["no thread is left"]

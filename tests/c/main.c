@@ -13,6 +13,7 @@ static const struct {
     {"fork", scenario_fork},           {"losses", scenario_losses},       {"refused", scenario_refused},
     {"outage", scenario_outage},       {"counter", scenario_counter},       {"forks", scenario_forks},
     {"check", scenario_check},         {"unchecked", scenario_unchecked},   {"cut_off", scenario_cut_off},
+    {"reopen", scenario_reopen},
 };
 
 int main(int argc, char **argv) {

@@ -84,5 +84,6 @@ void scenario_cut_off(char **args);
 void scenario_counter(char **args);
 void scenario_check(char **args);
 void scenario_unchecked(char **args);
+void scenario_reopen(char **args);
 
 #endif

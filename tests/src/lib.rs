@@ -46,6 +46,7 @@ mod observe;
 mod ports;
 mod process;
 mod proxy;
+mod rules;
 mod servers;
 mod test_name;
 mod wire;
@@ -55,10 +56,11 @@ pub use monitor::{Monitor, MonitorLine};
 pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread_names};
 pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
+pub use rules::{DOCUMENTED_PASSWORD, DOCUMENTED_USER, documented_rules, documented_user};
 pub use rustix::process::Signal;
 pub use servers::{
     Certificates, SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, available, each_cluster,
-    each_server, each_server_with, tls_server, tls_server_with,
+    each_server, each_server_with, percent_encoded, tls_server, tls_server_with,
 };
 pub use test_name::{Suite, TestName};
 pub use wire::RawConnection;

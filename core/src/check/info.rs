@@ -4,54 +4,56 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The fields of all its sections.
+use crate::transport::presentable;
+
+/// The fields of all its sections. Their values are fit to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Info {
+pub(crate) struct Info {
     fields: HashMap<String, String>,
 }
 
 /// A replica, as its primary describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Replica {
+pub(crate) struct Replica {
     /// Host and port.
-    pub(super) address: String,
+    pub(crate) address: String,
     /// It has synchronized, and follows.
-    pub(super) online: bool,
+    pub(crate) online: bool,
     /// Time since it was last heard of.
-    pub(super) lag: Option<Duration>,
+    pub(crate) lag: Option<Duration>,
     /// Bytes of the replication stream that it lacks.
-    pub(super) behind: Option<u64>,
+    pub(crate) behind: Option<u64>,
 }
 
 impl Info {
     /// Reads what it can; a line of another shape is none.
-    pub(super) fn parse(text: &str) -> Info {
+    pub(crate) fn parse(text: &str) -> Info {
         let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
         let fields = lines.filter_map(|line| line.split_once(':'));
-        Info { fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
+        Info { fields: fields.map(|(name, value)| (name.to_owned(), presentable(value))).collect() }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(String::as_str)
     }
 
-    pub(super) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         self.get(name)?.parse().ok()
     }
 
     /// Whether the field is there and has this value.
-    pub(super) fn is(&self, name: &str, value: &str) -> bool {
+    pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.get(name) == Some(value)
     }
 
     /// Major and minor number of the Redis version that the server is, or is compatible with.
-    pub(super) fn version(&self) -> Option<(u32, u32)> {
+    pub(crate) fn version(&self) -> Option<(u32, u32)> {
         let mut parts = self.get("redis_version")?.split('.');
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
 
     /// The replicas of a primary, in its order.
-    pub(super) fn replicas(&self) -> Vec<Replica> {
+    pub(crate) fn replicas(&self) -> Vec<Replica> {
         let offset: Option<u64> = self.number("master_repl_offset");
         let rows = (0..).map_while(|n| self.get(&format!("slave{n}")));
         rows.map(|row| replica(row, offset)).collect()
@@ -106,6 +108,13 @@ mod tests {
         assert_eq!((replicas[1].address.as_str(), replicas[1].online), ("::1:6380", false));
         let unknown = Replica { address: "?:?".to_owned(), online: false, lag: None, behind: None };
         assert_eq!(replicas[2..], [unknown]);
+    }
+
+    #[test]
+    fn a_server_wrote_lines_of_its_own_into_a_log() {
+        let info = Info::parse(&format!("maxmemory_policy:a\x1b[2J\rforged\0\r\nrole:{}", "x".repeat(10_000)));
+        assert_eq!(info.get("maxmemory_policy"), Some("a\u{fffd}[2J\u{fffd}forged\u{fffd}"));
+        assert!(info.get("role").unwrap().len() < 1_000);
     }
 
     #[test]

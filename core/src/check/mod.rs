@@ -12,6 +12,8 @@ use redis::{Cmd, Value};
 use uuid::Uuid;
 
 pub use finding::{Finding, FindingKind, Severity};
+#[cfg(any(test, fuzzing))]
+pub(crate) use info::Info;
 
 use crate::clock::{self, Moment};
 use crate::engine::EngineConfig;

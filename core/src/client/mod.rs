@@ -194,17 +194,17 @@ impl Client {
 
     /// Looks whether the server is fit for locks, to be called once, at start-up or by hand: its settings, state and version,
     /// the access rules, replicas, sentinels or nodes of the cluster, clocks, and how long a request takes from here. The
-    /// worst comes first. Where no finding is a [`Problem`](crate::Severity::Problem) locks can be had, and are kept as long as the server
-    /// runs as it does now. `docs/operations.md` has the list of kinds.
+    /// worst comes first. Where no finding is a [`Problem`](crate::Severity::Problem), and none says that a part was
+    /// [`NotChecked`](crate::FindingKind::NotChecked), locks can be had, and are kept as long as the server runs as it does
+    /// now. `docs/operations.md` has the list of kinds.
     ///
     /// Each server is asked over one connection of its own, which is closed before this returns. Nothing is written: it asks
     /// with commands that only read, or that a server refuses for their arguments, and publishes one message that nobody
-    /// listens for. What the access rules do not let it ask is a finding of the kind
-    /// [`NotChecked`](crate::FindingKind::NotChecked), never an error.
+    /// listens for. What the access rules do not let it ask is such a finding, never an error.
     ///
-    /// Blocks for `connect_timeout` + 4 × `io_timeout` at most for one server, of which each request takes `io_timeout` at
-    /// most, and for the same again for each sentinel or node of a cluster that does not answer; in all for 5 ×
-    /// (`connect_timeout` + `io_timeout`) at most. `memory://` is asked nothing.
+    /// Blocks for `connect_timeout` + 4 × `io_timeout` at most for one server or node of a cluster, and for `connect_timeout` +
+    /// `io_timeout` for a sentinel, one after another; in all for 5 × (`connect_timeout` + `io_timeout`) at most. `memory://`
+    /// is asked nothing.
     ///
     /// ```
     /// use redlatch::{Client, Severity};

@@ -39,8 +39,17 @@ pub(crate) trait ThreadEnd: Send + Sync {
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+#[cfg(shuttle)]
+shuttle::thread_local! {
+    static NUMBER: Cell<u64> = Cell::new(0);
+}
+
+#[cfg(not(shuttle))]
 thread_local! {
     static NUMBER: Cell<u64> = const { Cell::new(0) };
+}
+
+thread_local! {
     static ENDS: Ends = const { Ends(RefCell::new(Vec::new())) };
 }
 

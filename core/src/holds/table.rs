@@ -257,7 +257,7 @@ mod tests {
     }
 }
 
-/// Interleavings of the table's callers; run by `make shuttle`.
+/// Interleavings of the table's callers: scripts/interleavings.sh.
 #[cfg(all(test, shuttle))]
 mod interleavings {
     use super::*;

@@ -1,13 +1,13 @@
 //! The record of one granted lease.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::error::{LostInfo, LostReason};
 use crate::options::LockOptions;
 use crate::protocol::Key;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::token::Token;
 
 use super::{Ended, LeaseState, View, deadline};
@@ -44,7 +44,7 @@ pub(crate) struct Grant {
     pub(crate) id: u64,
 }
 
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 impl Grant {
     pub(crate) fn new(spec: Arc<LockSpec>, token: Token, fence: u64, sent: Moment, unanswered: bool) -> Grant {

@@ -1,10 +1,10 @@
 //! One lease's state and time arithmetic: pure, the clock is the caller's.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::error::LostReason;
+use crate::sync::{AtomicU64, Ordering};
 
 /// What a holder gives up of its ttl for rates of clocks that differ and for the time between looking
 /// at the deadline and acting on it: 1 % of the ttl and 2 ms.

@@ -9,7 +9,8 @@ local function read(role, ...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply['err'] then
     if not failure then
-      failure = reply
+      -- The command is named, because not every server names one that is denied.
+      failure = { err = reply['err'] .. ' [' .. (...) .. ']' }
       if string.find(reply['err'], 'WRONGTYPE', 1, true) then failure = { err = 'KEYTYPE ' .. role } end
     end
     return false

@@ -8,6 +8,7 @@ use std::time::Duration;
 pub(crate) use key::Key;
 pub(crate) use wire::{
     Malformed, decode_acquire, decode_inspection, decode_release, decode_renew, decode_unlock, decode_wait,
+    denied_command,
 };
 pub(crate) use wire::{
     encode_acquire, encode_inspection, encode_inspection_parts, encode_release, encode_renew, encode_tombstone,
@@ -170,7 +171,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    const ALL: [Role; 6] = [Role::Lock, Role::Fence, Role::Queue, Role::Waiters, Role::Turn, Role::Probe];
+    pub(crate) const ALL: [Role; 6] = [Role::Lock, Role::Fence, Role::Queue, Role::Waiters, Role::Turn, Role::Probe];
 
     /// The last part of the key; empty for the lock itself, whose word in replies is `lock`.
     fn suffix(self) -> &'static str {

@@ -9,7 +9,10 @@ local damaged = ''
 local function call(role, ...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply['err'] then
-    if not string.find(reply['err'], 'WRONGTYPE', 1, true) then return nil, reply end
+    -- The command is named, because not every server names one that is denied.
+    if not string.find(reply['err'], 'WRONGTYPE', 1, true) then
+      return nil, { err = reply['err'] .. ' [' .. (...) .. ']' }
+    end
     if damaged == '' then damaged = role end
     return false
   end

@@ -7,7 +7,7 @@ local renewed, missed = {}, false
 for i = 1, locks do
   local holder = redis.pcall('GET', KEYS[i])
   if type(holder) == 'table' and holder['err'] and not string.find(holder['err'], 'WRONGTYPE', 1, true) then
-    return holder
+    return { err = holder['err'] .. ' [GET]' }
   end
   if holder == ARGV[2 * i - 1] then
     redis.call('PEXPIRE', KEYS[i], ARGV[2 * i])

@@ -39,6 +39,21 @@ impl Script {
     }
 }
 
+/// The command of a script that the server denies, by its words. Not every server names it, but all say where in which script
+/// it stands, or the script has appended it.
+pub(crate) fn denied_command(words: &str) -> Option<&str> {
+    if let Some((_, last)) = words.strip_suffix(']').and_then(|it| it.rsplit_once(" [")) {
+        return Some(last);
+    }
+    let scripts: [&'static Script; 4] = [&ACQUIRE, &RELEASE, &UNLOCK, &RENEW];
+    let script = scripts.into_iter().find(|script| words.contains(&script.sha))?;
+    let (_, line) = words.rsplit_once("@user_script:")?;
+    let digits = line.trim_start().split(|c: char| !c.is_ascii_digit()).next()?;
+    let line = script.source.lines().nth(digits.parse::<usize>().ok()?.checked_sub(1)?)?;
+    let (_, call) = line.split_once("redis.call('")?;
+    call.split('\'').next()
+}
+
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
@@ -172,7 +187,8 @@ pub(crate) fn decode_acquire(value: &Value) -> Result<Acquired, Malformed> {
         let [status, left, rank, score, fence] = fields.as_slice() else { return None };
         let (status, left, rank) = (integer(status)?, integer(left)?, integer(rank)?);
         match status {
-            1 => Some(Acquired::Granted { fence: text(fence)?.parse().ok()? }),
+            // No script gives a fence of 0, and a resource that has seen none yet would take it for one.
+            1 => Some(Acquired::Granted { fence: text(fence)?.parse().ok().filter(|fence| *fence > 0)? }),
             0 => {
                 let left = u64::try_from(left).ok().map(Duration::from_millis);
                 let place = match u64::try_from(rank) {
@@ -302,7 +318,8 @@ mod tests {
     fn anything_else_is_malformed_not_a_grant() {
         let short = Value::Array(vec![Value::Int(1)]);
         let no_fence = Value::Array(vec![Value::Int(1), Value::Int(-1), Value::Int(-1), bulk(""), bulk("")]);
-        for value in [Value::Nil, Value::Int(1), Value::Okay, short.clone(), no_fence] {
+        let fence_zero = Value::Array(vec![Value::Int(1), Value::Int(-1), Value::Int(-1), bulk(""), bulk("0")]);
+        for value in [Value::Nil, Value::Int(1), Value::Okay, short.clone(), no_fence, fence_zero] {
             assert!(decode_acquire(&value).is_err(), "{value:?}");
         }
         for value in [Value::Nil, Value::Array(vec![Value::Int(2)]), Value::Array(vec![])] {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment, Monitor};
 use crate::lease::Grant;
 use crate::protocol::RENEW_BATCH;
+use crate::sync::Ordering;
 
 /// Entries that a worker looks at to fill a batch with leases of a similar ttl.
 const SCANNED: usize = 4 * RENEW_BATCH;
@@ -150,6 +150,12 @@ impl DueQueue {
         }
     }
 
+    /// Leases in the queue.
+    #[cfg(all(test, shuttle))]
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().nodes.iter().map(|node| node.leases.len()).sum()
+    }
+
     /// Wakes every thread in [`take`](DueQueue::take) to end.
     pub(crate) fn stop(&self) {
         self.state.lock().stopped = true;
@@ -208,6 +214,7 @@ impl State {
 }
 
 #[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
     use std::sync::mpsc;
     use std::thread;

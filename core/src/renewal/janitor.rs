@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment, Monitor};
+use crate::clock::{Clock, Moment, Monitor, MonitorGuard};
 use crate::events::{Count, Counters};
 use crate::lease::{Grant, LockSpec};
 use crate::protocol::{Release, tombstone_life};
@@ -20,6 +20,10 @@ const RETRY_GAP: std::ops::Range<u64> = 25..75;
 
 /// How long the thread stays without work: one release that is not confirmed seldom comes alone.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// How many threads there are at most: one for each node with releases, so that none waits for another node. In a cluster
+/// of more nodes some share one.
+const LANES: u32 = 16;
 
 /// What ended while it held a lease.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +69,7 @@ impl Job {
     }
 }
 
-/// The queue and its thread.
+/// The queues and their threads: one each for each server.
 #[derive(Debug)]
 pub(crate) struct Janitor {
     clock: Clock,
@@ -79,15 +83,22 @@ pub(crate) struct Janitor {
 
 #[derive(Debug, Default)]
 struct State {
-    jobs: BTreeMap<(Moment, u64), Job>,
+    lanes: BTreeMap<u32, Lane>,
     next: u64,
-    /// A job that is being tried.
-    busy: bool,
-    started: bool,
-    /// After this the thread ends, earlier when nothing is left.
+    /// After this the threads end, earlier when nothing is left.
     stop_at: Option<Moment>,
     /// The time is over: no thread will come any more.
     ended: bool,
+}
+
+/// The releases of one server.
+#[derive(Debug, Default)]
+struct Lane {
+    jobs: BTreeMap<(Moment, u64), Job>,
+    /// A job that is being tried.
+    busy: bool,
+    /// It has a thread.
+    started: bool,
 }
 
 impl Janitor {
@@ -105,22 +116,35 @@ impl Janitor {
 
     /// Takes over a release. Never blocks.
     pub(crate) fn release(self: &Arc<Self>, job: Job) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if state.ended {
             // The client is closed; the key lapses by its ttl.
             self.counters.one(Count::BackgroundGaveUp);
             return;
         }
-        state.push(job);
-        let first = !std::mem::replace(&mut state.started, true);
+        let number = self.lane_of(&job);
+        self.push(state, number, job);
+    }
+
+    /// That of its server, as far as that is known.
+    fn lane_of(&self, job: &Job) -> u32 {
+        self.transport.node(&job.spec.key) % LANES
+    }
+
+    fn push(self: &Arc<Self>, mut state: MonitorGuard<'_, State>, number: u32, job: Job) {
+        state.next += 1;
+        let at = (job.not_before, state.next);
+        let lane = state.lanes.entry(number).or_default();
+        lane.jobs.insert(at, job);
+        let first = !std::mem::replace(&mut lane.started, true);
         drop(state);
         self.state.notify_all();
         if first {
             let janitor = self.clone();
-            let lane = self.transport.dedicated();
-            let working = move || janitor.work(&*lane);
+            let transport = self.transport.dedicated();
+            let working = move || janitor.work(number, &*transport);
             if !self.threads.start("redlatch-janitor", &self.clock, &self.counters, working) {
-                self.state.lock().started = false;
+                self.state.lock().lanes.entry(number).or_default().started = false;
             }
         }
     }
@@ -128,10 +152,10 @@ impl Janitor {
     /// Releases not confirmed yet.
     pub(crate) fn pending(&self) -> u64 {
         let state = self.state.lock();
-        state.jobs.len() as u64 + u64::from(state.busy)
+        state.lanes.values().map(|lane| lane.jobs.len() as u64 + u64::from(lane.busy)).sum()
     }
 
-    /// Has the thread end when its queue is empty, at `by` at the latest (plus one try).
+    /// Has the threads end when their queues are empty, at `by` at the latest (plus one try).
     pub(crate) fn end(&self, by: Moment) {
         let mut state = self.state.lock();
         state.stop_at = Some(by);
@@ -139,35 +163,40 @@ impl Janitor {
         self.state.notify_all();
     }
 
-    /// Waits for its end.
+    /// Waits for their end.
     pub(crate) fn join(&self) {
         self.threads.join();
     }
 
-    fn work(&self, lane: &dyn Transport) {
-        while let Some(job) = self.next() {
+    fn work(self: &Arc<Self>, number: u32, transport: &dyn Transport) {
+        while let Some(job) = self.next(number) {
             let mut left = None;
-            contained(&self.counters, Count::ThreadPanicked, "a background release", || left = self.attempt(lane, job));
+            let attempt = || left = self.attempt(transport, job);
+            contained(&self.counters, Count::ThreadPanicked, "a background release", attempt);
             let mut state = self.state.lock();
-            state.busy = false;
+            state.lanes.entry(number).or_default().busy = false;
             if let Some(job) = left {
-                state.push(job);
+                // It may have moved; at the end of the client no other thread is started.
+                let number = if state.stop_at.is_some() { number } else { self.lane_of(&job) };
+                self.push(state, number, job);
             }
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    /// The next job that is due; `None` ends the lane and its thread.
+    fn next(&self, number: u32) -> Option<Job> {
         let mut state = self.state.lock();
         let idle_until = self.clock.now().after(IDLE);
         loop {
             let now = self.clock.now();
-            if let Some(stop_at) = state.stop_at
-                && (state.jobs.is_empty() || now >= stop_at)
+            let stop_at = state.stop_at;
+            let lane = state.lanes.entry(number).or_default();
+            if let Some(stop_at) = stop_at
+                && (lane.jobs.is_empty() || now >= stop_at)
             {
                 // A waiter that leaves before the time is over starts another thread.
-                state.started = false;
+                let left = state.lanes.remove(&number).map_or(0, |lane| lane.jobs.len());
                 state.ended = now >= stop_at;
-                let left = std::mem::take(&mut state.jobs).len();
                 drop(state);
                 if left > 0 {
                     self.counters.add(Count::BackgroundGaveUp, left as u64);
@@ -175,23 +204,23 @@ impl Janitor {
                 }
                 return None;
             }
-            if state.jobs.is_empty() && now >= idle_until {
+            if lane.jobs.is_empty() && now >= idle_until {
                 // The next job starts another thread.
-                state.started = false;
+                state.lanes.remove(&number);
                 return None;
             }
-            let first = state.jobs.first_key_value().map_or(idle_until, |((at, _), _)| *at);
+            let first = lane.jobs.first_key_value().map_or(idle_until, |((at, _), _)| *at);
             if first <= now {
-                state.busy = true;
-                return state.jobs.pop_first().map(|(_, job)| job);
+                lane.busy = true;
+                return lane.jobs.pop_first().map(|(_, job)| job);
             }
-            let until = state.stop_at.map_or(first, |stop_at| first.min(stop_at));
+            let until = stop_at.map_or(first, |stop_at| first.min(stop_at));
             state = state.wait_until(until);
         }
     }
 
     /// Tries once; gives the job back when it has to be tried again.
-    fn attempt(&self, lane: &dyn Transport, mut job: Job) -> Option<Job> {
+    fn attempt(&self, transport: &dyn Transport, mut job: Job) -> Option<Job> {
         let now = self.clock.now();
         let (name, tombstone) = (&*job.spec.name, job.tombstone.then(|| tombstone_life(job.spec.options.ttl)));
         match job.abandoned.take() {
@@ -213,7 +242,7 @@ impl Janitor {
             None => {}
         }
         let request = Release { key: &job.spec.key, token: &job.token, tombstone, turn: self.turn };
-        match lane.release(&request, now.after(self.io_timeout)) {
+        match transport.release(&request, now.after(self.io_timeout)) {
             Ok(_) => {
                 self.counters.one(Count::BackgroundReleased);
                 tracing::debug!(lock = name, "released in the background");
@@ -225,7 +254,7 @@ impl Janitor {
             }
             Err(fault) => {
                 self.counters.one(Count::BackgroundGaveUp);
-                let server = lane.server();
+                let server = transport.server();
                 tracing::warn!(
                     lock = name,
                     server,
@@ -235,13 +264,6 @@ impl Janitor {
                 None
             }
         }
-    }
-}
-
-impl State {
-    fn push(&mut self, job: Job) {
-        self.next += 1;
-        self.jobs.insert((job.not_before, self.next), job);
     }
 }
 
@@ -266,12 +288,13 @@ mod tests {
         for _ in 0..2 {
             let now = clock.now();
             janitor.release(Job::new(&spec, &Token::foreign("t"), false, now, now.after(second)));
-            assert!(janitor.state.lock().started);
+            let started = || janitor.state.lock().lanes.values().any(|lane| lane.started);
+            assert!(started());
             manual.advance(second);
             assert_eq!(janitor.pending(), 0);
-            assert!(janitor.state.lock().started, "another release may come soon");
+            assert!(started(), "another release may come soon");
             manual.advance(IDLE);
-            assert!(!janitor.state.lock().started);
+            assert!(!started());
         }
         janitor.end(clock.now());
         janitor.join();

@@ -6,6 +6,8 @@
 //! `redlatch-janitor` releases.
 
 mod due;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod janitor;
 mod watch;
 mod workers;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::clock::{Clock, Moment, Monitor};
 use crate::error::LostReason;
 use crate::events::Count;
 use crate::lease::{Ended, Grant};
+use crate::sync::Ordering;
 
 use super::{Keeper, contained};
 

@@ -1,10 +1,7 @@
 //! The renewing threads, and how threads of a client start and end.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use crate::clock::{Clock, Moment};
 use crate::error::LostReason;
@@ -12,6 +9,8 @@ use crate::events::{Count, Counters};
 use crate::lease::{Grant, View};
 use crate::protocol::{Renew, Renewal};
 use crate::signals::block_sigpipe;
+use crate::sync::Mutex;
+use crate::sync::thread::{self, JoinHandle};
 use crate::transport::Transport;
 
 use super::due::{Batch, Done};

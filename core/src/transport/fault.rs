@@ -5,7 +5,9 @@ use std::sync::Arc;
 use redis::{ConnectionAddr, ErrorKind, RedisError, ServerError};
 
 use crate::error::Source;
-use crate::protocol::{Malformed, Role};
+use crate::protocol::{Malformed, Role, denied_command};
+
+use super::words::presentable;
 
 /// A failed attempt.
 #[derive(Debug)]
@@ -97,6 +99,14 @@ impl Fault {
         self
     }
 
+    /// The same, without a secret of the request that the server's words may repeat.
+    pub(crate) fn without(mut self, secret: &str) -> Fault {
+        if !secret.is_empty() {
+            self.detail = self.detail.replace(secret, "***");
+        }
+        self
+    }
+
     fn of(kind: FaultKind, detail: String) -> Fault {
         Fault { kind, detail, unanswered: false, granted: false, stale: false, interrupted: false, source: None }
     }
@@ -153,7 +163,20 @@ impl Fault {
         let details = error.details().unwrap_or_default();
         let code = error.code();
         let detail = if details.is_empty() { code.to_owned() } else { format!("{code} {details}") };
-        Fault::of(kind_of(code, details), detail)
+        let kind = kind_of(code, details);
+        let is_named = ["the '", "' command"].iter().all(|words| details.contains(words));
+        match denied_command(details) {
+            Some(command) if kind == FaultKind::Permission && !is_named => {
+                Fault::of(kind, format!("{}; the user lacks +{}", presentable(&detail), command.to_lowercase()))
+            }
+            _ => Fault::of(kind, presentable(&detail)),
+        }
+    }
+
+    /// Whether access to a key is denied. A server does not say to which.
+    pub(crate) fn is_about_keys(&self) -> bool {
+        let about_keys = ["keys used as arguments", "access a key", "at least one of the keys"];
+        self.kind == FaultKind::Permission && about_keys.iter().any(|words| self.detail.contains(words))
     }
 
     /// What went wrong with the wait for replicas that followed a grant.
@@ -198,6 +221,10 @@ fn kind_of(code: &str, details: &str) -> FaultKind {
             None => FaultKind::Incompatible,
         };
     }
+    // A code of its own says what it is, whatever words come with it.
+    if let Some(kind) = class_of(code) {
+        return kind;
+    }
     let inner = || {
         let mut words = details.split([' ', '-', ':']).filter(|word| word.len() > 2);
         words.find(|word| class_of(word).is_some()).and_then(class_of)
@@ -215,7 +242,7 @@ fn kind_of(code: &str, details: &str) -> FaultKind {
         return FaultKind::Refusing;
     }
     let wrapped = code == "ERR" || code.starts_with('@');
-    class_of(code).or_else(|| if wrapped { inner() } else { None }).unwrap_or_else(|| {
+    wrapped.then(inner).flatten().unwrap_or_else(|| {
         // The wording of an access denial inside a script, before and since 7.0.
         let denied = ["can't access at least one of the keys", "can't run this command", "has no permissions"];
         if denied.iter().any(|words| details.contains(words)) { FaultKind::Permission } else { FaultKind::Incompatible }
@@ -276,6 +303,27 @@ mod tests {
         let text = "The user executing the script can't access at least one of the keys mentioned in the command";
         assert_eq!(kind_of("ERR", text), FaultKind::Permission);
         assert_eq!(kind_of("NOPERM", "this user has no permissions"), FaultKind::Permission);
+    }
+
+    #[test]
+    fn a_command_that_a_script_may_not_call_was_not_named() {
+        let sha = |source: &str| redis::Script::new(source).get_hash().to_owned();
+        let release = include_str!("../protocol/release.lua");
+        let line = 1 + release.lines().position(|line| line.contains("'ZRANGE'")).unwrap();
+        let denied = "The user executing the script can't run this command or subcommand";
+        for text in [
+            format!("{denied} script: {}, on @user_script:{line}.", sha(release)),
+            format!(
+                "Error running script (call to f_{}): @user_script:{line}: @user_script: {line}: {denied}",
+                sha(release)
+            ),
+            format!("{denied} [ZRANGE]"),
+        ] {
+            assert_eq!(denied_command(&text), Some("ZRANGE"), "{text}");
+        }
+        for text in [denied.to_owned(), format!("{denied} script: {}, on @user_script:1.", sha(release))] {
+            assert_eq!(denied_command(&text), None, "{text}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use redis::IntoConnectionInfo;
 
 use super::Endpoint;
+use super::url::pairs;
 
 /// The port of a server whose URL names none.
 const SERVER_PORT: u16 = 6_379;
@@ -34,14 +35,11 @@ impl Ring {
             return Err("nothing comes after the database".to_owned());
         }
         let (mut user, mut password) = ("", "");
-        for (key, value) in &parts.query {
-            match *key {
-                "sentinel_user" => user = value,
-                "sentinel_password" => password = value,
-                _ => return Err("the query knows sentinel_user and sentinel_password".to_owned()),
-            }
-            if value.contains(['@', ':', '/', '#', '[', ']']) {
-                return Err("reserved characters in the query are percent-encoded".to_owned());
+        for (key, value) in pairs(parts.query, &["sentinel_user", "sentinel_password"])? {
+            if key == "sentinel_user" {
+                user = value;
+            } else {
+                password = value;
             }
         }
         let login = if password.is_empty() && user.is_empty() { String::new() } else { format!("{user}:{password}@") };
@@ -90,7 +88,7 @@ struct Parts<'a> {
     login: &'a str,
     hosts: Vec<&'a str>,
     path: &'a str,
-    query: Vec<(&'a str, &'a str)>,
+    query: &'a str,
 }
 
 impl<'a> Parts<'a> {
@@ -105,8 +103,10 @@ impl<'a> Parts<'a> {
         if hosts.iter().any(|host| host.is_empty()) {
             return Err("a host is missing".to_owned());
         }
-        let pairs = query.split('&').filter(|pair| !pair.is_empty());
-        let query = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
+        // It would be taken for the port of a server, whatever is meant.
+        if hosts.iter().any(|host| host.ends_with(':')) {
+            return Err("a port is missing".to_owned());
+        }
         Ok(Parts { scheme, login, hosts, path: path.trim_end_matches('/'), query })
     }
 

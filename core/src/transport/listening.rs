@@ -16,8 +16,14 @@ const TICK: Duration = Duration::from_millis(250);
 /// How long a channel may be silent before its connection has to prove that it lives.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// See [`Transport::listen`](super::Transport::listen).
-pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
+/// See [`Transport::listen`](super::Transport::listen). `belongs`: whether messages still reach this server; it is asked at
+/// each look, and takes a moment at most.
+pub(crate) fn listen(
+    open: &Opener,
+    channel: &str,
+    listener: &dyn Listener,
+    belongs: &dyn Fn() -> bool,
+) -> Result<(), Fault> {
     // Connecting and subscribing share one limit, so that the end of the client waits no longer than that.
     let by = open.clock.now().after(open.limits.connect.min(open.limits.io));
     let Opened { mut connection, term } = open.connect(by)?;
@@ -27,11 +33,7 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
     connection.set_write_timeout(Some(open.limits.io)).map_err(broken)?;
     // Not `PubSub::subscribe`, which takes an error reply for success.
     connection.send_packed_command(&redis::cmd("SUBSCRIBE").arg(channel).get_packed_command()).map_err(broken)?;
-    match connection.recv_response().map_err(broken)? {
-        Value::ServerError(error) => return Err(Fault::answered(&error)),
-        Value::Array(_) | Value::Push { .. } => {}
-        other => return Err(Fault::unreachable(format!("the reply to SUBSCRIBE is {other:?}"))),
-    }
+    confirmed(&connection.recv_response().map_err(broken)?)?;
     let tick = TICK.min(open.limits.io);
     let mut subscription = connection.as_pubsub();
     subscription.set_read_timeout(Some(tick)).map_err(broken)?;
@@ -41,6 +43,9 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
     while listener.wants_more() {
         if !open.is_current(term, seen.after(tick)) {
             return Err(Fault::unreachable("another server has become the primary"));
+        }
+        if !belongs() {
+            return Err(Fault::refusing("the node has left the cluster, or has no slots any more"));
         }
         let outcome = subscription.get_message();
         let now = open.clock.now();
@@ -67,6 +72,15 @@ pub(crate) fn listen(open: &Opener, channel: &str, listener: &dyn Listener) -> R
         }
     }
     Ok(())
+}
+
+/// The reply to `SUBSCRIBE`.
+pub(crate) fn confirmed(reply: &Value) -> Result<(), Fault> {
+    match reply {
+        Value::ServerError(error) => Err(Fault::answered(error)),
+        Value::Array(_) | Value::Push { .. } => Ok(()),
+        _ => Err(Fault::unreachable("the reply to SUBSCRIBE is no confirmation")),
+    }
 }
 
 /// Pings a connection that has been silent for long; a dead one would look like a quiet one for ever.

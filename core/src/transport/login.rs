@@ -11,6 +11,7 @@ use crate::clock::{Clock, Moment};
 use crate::signals::without_sigpipe;
 
 use super::resolve::resolve;
+use super::socket::within;
 use super::{Endpoint, Fault, FaultKind};
 
 /// What a server has to be.
@@ -56,10 +57,11 @@ fn open_any(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) 
         if left.is_zero() {
             break;
         }
+        let is_socket = matches!(address, ConnectionAddr::Unix(_));
         let info = connection_info(address).map_err(Fault::connecting)?;
-        let opened = redis::Client::open(info).and_then(|client| client.get_connection_with_timeout(left / shares));
-        match opened.map_err(Fault::connecting).and_then(|connection| log_in(connection, endpoint, expected, clock, by))
-        {
+        let open = move || redis::Client::open(info)?.get_connection_with_timeout(left / shares);
+        let opened = if is_socket { within(left, open) } else { open().map_err(Fault::connecting) };
+        match opened.and_then(|connection| log_in(connection, endpoint, expected, clock, by)) {
             Ok(connection) => return Ok(connection),
             Err(fault) if !fault.is_retryable() => return Err(fault),
             Err(fault) => last = fault,
@@ -70,7 +72,7 @@ fn open_any(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) 
 
 /// A step of the login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     Authenticate,
     ChooseDatabase,
     /// Whether it is a primary.
@@ -100,22 +102,27 @@ fn log_in(
     limit(&connection).and_then(|()| connection.send_packed_command(&request)).map_err(failed)?;
     for (step, _) in steps {
         let reply = limit(&connection).and_then(|()| connection.recv_response()).map_err(failed)?;
-        let Value::ServerError(error) = reply else {
-            if step == Step::AskRole && !is_primary(&reply) {
-                return Err(Fault::refusing("it answers that it is a replica"));
-            }
-            continue;
-        };
-        let fault = Fault::answered(&error);
-        match (step, fault.kind) {
-            (Step::TellName, FaultKind::Incompatible | FaultKind::Permission) => {}
-            (Step::Authenticate, FaultKind::Incompatible) => {
-                return Err(Fault { kind: FaultKind::Authentication, ..fault });
-            }
-            _ => return Err(fault),
-        }
+        step.accept(&reply, &endpoint.login)?;
     }
     Ok(connection)
+}
+
+impl Step {
+    /// Whether the login goes on after this reply.
+    pub(crate) fn accept(self, reply: &Value, login: &RedisConnectionInfo) -> Result<(), Fault> {
+        let Value::ServerError(error) = reply else {
+            return match self {
+                Step::AskRole if !is_primary(reply) => Err(Fault::refusing("it answers that it is a replica")),
+                _ => Ok(()),
+            };
+        };
+        let fault = Fault::answered(error).without(login.password().unwrap_or_default());
+        match (self, fault.kind) {
+            (Step::TellName, FaultKind::Incompatible | FaultKind::Permission) => Ok(()),
+            (Step::Authenticate, FaultKind::Incompatible) => Err(Fault { kind: FaultKind::Authentication, ..fault }),
+            _ => Err(fault),
+        }
+    }
 }
 
 /// The reply to `ROLE`.

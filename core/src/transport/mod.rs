@@ -15,24 +15,38 @@ mod replicas;
 mod resolve;
 mod sentinel;
 mod server;
+mod shown;
 mod single;
 mod slot;
+mod socket;
 mod tls;
 mod url;
+mod words;
 
 use std::fmt;
 use std::time::Duration;
 
 pub(crate) use cluster::Cluster;
+#[cfg(any(test, fuzzing))]
+pub(crate) use cluster::{Map, Redirect, SLOTS, read_slots, slot_of};
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use hosts::{Ring, Seeds};
 pub(crate) use inquiry::{Deployment, Respondent};
+#[cfg(any(test, fuzzing))]
+pub(crate) use listening::confirmed;
+#[cfg(any(test, fuzzing))]
+pub(crate) use login::Step as LoginStep;
 pub(crate) use memory::MemoryServer;
 pub(crate) use opener::{Opener, Way};
 pub(crate) use sentinel::Sentinels;
+#[cfg(any(test, fuzzing))]
+pub(crate) use sentinel::read_address;
+#[cfg(any(test, fuzzing))]
+pub(crate) use server::inspected;
 pub(crate) use single::Single;
 pub(crate) use tls::TlsFiles;
 pub(crate) use url::{Endpoint, Target};
+pub(crate) use words::presentable;
 
 use crate::clock::Moment;
 use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal};

@@ -19,6 +19,7 @@ use crate::clock::{Clock, Moment};
 use super::login::{Expected, connect};
 use super::opener::{Opened, Opener, Way};
 use super::slot::Slot;
+use super::words::is_host;
 use super::{Endpoint, Fault, FaultKind, Limits, Respondent, Ring};
 
 /// How long an answer is relied on, while nothing fails.
@@ -278,21 +279,24 @@ fn ask(opener: &Opener, slot: &mut Slot, service: &str, by: Moment) -> Result<Op
     if matches!(&answer, Err(fault) if fault.is_worth_repeating()) {
         answer = slot.exchange(opener, &request, 1, by);
     }
-    match answer?.reply {
-        Value::Nil => Ok(None),
-        Value::Array(fields) => match fields.as_slice() {
-            [Value::BulkString(host), Value::BulkString(port)] => {
-                let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
-                let host = std::str::from_utf8(host).ok().filter(|host| !host.is_empty());
-                host.zip(port).map(|(host, port)| Some((host.to_owned(), port))).ok_or_else(|| unknown(slot))
-            }
-            _ => Err(unknown(slot)),
-        },
-        _ => Err(unknown(slot)),
-    }
+    read_address(&answer?.reply).inspect_err(|_| slot.taint())
 }
 
-fn unknown(slot: &mut Slot) -> Fault {
-    slot.taint();
-    Fault::unreachable("its answer is no address")
+/// The reply to `SENTINEL GET-MASTER-ADDR-BY-NAME`: nothing for a service that the sentinel does not know.
+pub(crate) fn read_address(reply: &Value) -> Result<Option<(String, u16)>, Fault> {
+    let fields = match reply {
+        Value::Nil => return Ok(None),
+        Value::Array(fields) => fields.as_slice(),
+        _ => &[],
+    };
+    let address = match fields {
+        [Value::BulkString(host), Value::BulkString(port)] => {
+            let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
+            let host = std::str::from_utf8(host).ok().filter(|host| is_host(host));
+            host.zip(port)
+        }
+        _ => None,
+    };
+    let address = address.map(|(host, port)| Some((host.to_owned(), port)));
+    address.ok_or_else(|| Fault::unreachable("its answer is no address"))
 }

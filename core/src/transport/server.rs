@@ -8,7 +8,7 @@ use redis::Value;
 
 use crate::clock::Moment;
 use crate::protocol::{
-    Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal, decode_acquire, decode_inspection,
+    Acquire, Acquired, Ask, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal, decode_acquire, decode_inspection,
     decode_release, decode_renew, decode_unlock, encode_acquire, encode_inspection, encode_release, encode_renew,
     encode_tombstone, encode_unlock,
 };
@@ -46,7 +46,10 @@ impl Server {
     pub(crate) fn acquire(&self, lead: Lead, request: &Acquire<'_>, by: Moment) -> Exchange<Acquired> {
         let decode = |value: &Value| decode_acquire(value).map_err(Fault::garbled);
         self.with_slot(Urgency::Other, by, |slot| {
-            let answer = self.script_on(slot, lead, by, |whole| encode_acquire(request, whole), decode)?;
+            let answer = self.script_on(slot, lead, by, |whole| encode_acquire(request, whole), decode);
+            // A token from elsewhere need not have the form of one.
+            let from = if let Ask::Adopt { from } = request.ask { from.as_str() } else { "" };
+            let answer = answer.map_err(|fault| fault.without(from))?;
             match (answer.reply, request.replication) {
                 (Acquired::Granted { .. }, Some(replication)) => {
                     await_replicas(slot, &self.opener, answer, replication, request.ttl, by)
@@ -175,7 +178,7 @@ impl Server {
 }
 
 /// The replies of an inspection, in their order.
-pub(super) fn inspected(replies: &Value) -> Result<Inspection, Fault> {
+pub(crate) fn inspected(replies: &Value) -> Result<Inspection, Fault> {
     decode_inspection(replies).map_err(|why| match why {
         Ok(role) => Fault { kind: FaultKind::KeyType(role), ..Fault::unreachable(role.content()) },
         Err(malformed) => Fault::garbled(malformed),

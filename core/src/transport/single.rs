@@ -72,7 +72,7 @@ impl Transport for Single {
     }
 
     fn listen(&self, channel: &str, listener: &dyn Listener) -> Result<(), Fault> {
-        listen(&self.server.opener, channel, listener)
+        listen(&self.server.opener, channel, listener, &|| true)
     }
 
     /// Nothing to do: a listener looks by itself several times a second.

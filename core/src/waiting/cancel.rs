@@ -1,10 +1,9 @@
 //! Calling off a wait from another thread.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 use super::registry::{Bed, cancel_bed};
 

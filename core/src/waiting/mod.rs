@@ -4,6 +4,8 @@ mod cancel;
 #[cfg(test)]
 mod crossings;
 mod inbox;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod registry;
 mod waiter;
 

@@ -4,10 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::clock::{Background, Clock, Moment, Monitor};
 use crate::holds::current_thread;
+use crate::sync::Mutex;
 use crate::token::Token;
 
 use super::cancel::CancelToken;

@@ -116,9 +116,11 @@ def start_program(name: str, *args: object, options: Sequence[str] = (), env: di
     return Program([sys.executable, *options, str(file), *map(str, args)], env)
 
 
-def run_program(name: str, *args: object, options: Sequence[str] = (), within: float = 60.0) -> list[str]:
+def run_program(
+    name: str, *args: object, options: Sequence[str] = (), env: dict[str, str] | None = None, within: float = 60.0
+) -> list[str]:
     """Runs a program to its end: the lines it printed. It has to exit with 0 and to write no errors."""
-    with start_program(name, *args, options=options) as program:
+    with start_program(name, *args, options=options, env=env) as program:
         try:
             code = program.finish(within)
         except subprocess.TimeoutExpired:

@@ -7,12 +7,16 @@ use super::{Event, NOTHING, Nanos, Record};
 pub struct Life {
     /// Which of the workers, whatever its process.
     pub worker: usize,
+    /// Its process.
+    pub pid: u32,
     /// Its journal.
     pub records: Vec<Record>,
     /// When it was surely dead, if it was killed.
     pub killed: Option<Nanos>,
     /// From before each SIGSTOP until after its SIGCONT.
     pub stops: Vec<(Nanos, Nanos)>,
+    /// It was told to end, and did not in its time, or ended otherwise than in good order.
+    pub hung: bool,
 }
 
 /// A span in which a thread could rely on a lock.
@@ -87,6 +91,9 @@ pub struct Story {
     pub stale: usize,
     /// Error of each failed acquire.
     pub failures: Vec<(Nanos, String)>,
+    /// Workers that nobody killed before they were told to end and that did not end in good order, with those of their
+    /// threads that did not.
+    pub hung: Vec<(usize, Vec<usize>)>,
 }
 
 impl Story {
@@ -96,6 +103,14 @@ impl Story {
         for life in lives {
             let threads = life.records.iter().map(|record| record.thread).max().map_or(0, |last| last + 1);
             (0..threads).for_each(|thread| story.follow(life, thread, end));
+            let is_done = |thread: &usize| {
+                let mut its = life.records.iter().filter(|record| record.thread == *thread);
+                its.any(|record| matches!(record.event, Event::Done { .. }))
+            };
+            let open: Vec<usize> = (0..threads).filter(|thread| !is_done(thread)).collect();
+            if life.hung || (life.killed.is_none() && !open.is_empty()) {
+                story.hung.push((life.worker, open));
+            }
         }
         story.held.sort_by_key(|it| (it.from, it.until));
         story

@@ -18,7 +18,8 @@ pub struct Worker {
 impl Worker {
     /// Watches `process`, which is number `worker` of the workers and writes `journal`.
     pub fn new(worker: usize, process: Process, journal: PathBuf) -> Worker {
-        Worker { process, journal, life: Life { worker, ..Life::default() }, stopped: None }
+        let life = Life { worker, pid: process.pid(), ..Life::default() };
+        Worker { process, journal, life, stopped: None }
     }
 
     /// Which of the workers.
@@ -71,6 +72,7 @@ impl Worker {
         let ended = status.map_or("still ran".to_owned(), |status| status.to_string());
         let complaint = format!("worker {}: {ended}: {:?}", self.life.worker, self.process.error_lines());
         self.kill();
+        self.life.hung = true;
         Err(complaint)
     }
 

@@ -17,6 +17,7 @@ pub use each::{any_server, each_server, each_server_with};
 pub use kind::{ServerKind, available};
 pub use sentinels::SentinelGroup;
 pub use server::Server;
+pub use urls::percent_encoded;
 
 /// User with all rights that every server has beside the default user.
 pub(crate) const ADMIN_USER: &str = "harness";

@@ -22,24 +22,24 @@ impl Server {
 
     /// URL for a user made with [`ServerBuilder::user`](super::ServerBuilder::user).
     pub fn url_as(&self, user: &str, password: &str) -> String {
-        format!("redis://{}:{}@{}/", encoded(user), encoded(password), self.addr())
+        format!("redis://{}:{}@{}/", percent_encoded(user), percent_encoded(password), self.addr())
     }
 
     /// URL of the Unix socket; panics when the server has none.
     pub fn unix_url(&self) -> String {
         assert!(self.options.unix_socket, "the server was started without a Unix socket");
-        let password = self.options.password.as_deref().map(|it| format!("?pass={}", encoded(it)));
+        let password = self.options.password.as_deref().map(|it| format!("?pass={}", percent_encoded(it)));
         format!("redis+unix://{}{}", self.socket().display(), password.unwrap_or_default())
     }
 
     /// `:password@` or nothing.
     pub(crate) fn credentials(&self) -> String {
-        self.options.password.as_deref().map(|it| format!(":{}@", encoded(it))).unwrap_or_default()
+        self.options.password.as_deref().map(|it| format!(":{}@", percent_encoded(it))).unwrap_or_default()
     }
 }
 
-/// Percent-encoding of what must not stand in the user part of a URL.
-fn encoded(text: &str) -> String {
+/// Percent-encoding of what must not stand in the user part of a URL, and of some more.
+pub fn percent_encoded(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),

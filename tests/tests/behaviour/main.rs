@@ -12,6 +12,7 @@ mod bad_input;
 mod closing;
 mod fences;
 mod foreign_data;
+mod leaks;
 mod lease_handles;
 mod leases;
 mod losing;

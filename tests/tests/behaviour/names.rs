@@ -131,7 +131,7 @@ fn prefixes_may_be_anything_too(store: &Store) {
     let unique = store.prefix();
     for prefix in [format!("x{{{unique}}}:"), format!("x{{{unique}"), format!("{unique}锁 \n"), format!("{unique}{{}}")]
     {
-        let open = || store.builder().key_prefix(&prefix).build().unwrap();
+        let open = || store.any_prefix().key_prefix(&prefix).build().unwrap();
         let (client, other) = (open(), open());
         for name in ["a", "{a}", "}", "a}b"] {
             let guard = client.lock(name).unwrap().acquire().unwrap();

@@ -7,7 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlatch::{Client, ClientBuilder, LockInfo, LockOptions};
-use redlatch_tests::{Server, ServerKind, assert_eventually, available};
+use redlatch_tests::{
+    DOCUMENTED_PASSWORD, DOCUMENTED_USER, Server, ServerKind, assert_eventually, available, documented_user,
+};
+
+/// A server whose clients have the documented access rules and no more: all that is shown here they allow.
+fn start(kind: ServerKind) -> Server {
+    Server::builder(kind).user(&documented_user("")).start()
+}
 
 /// Where locks are kept in one run of a test, with a key prefix that no other run uses.
 pub(crate) struct Store {
@@ -34,14 +41,14 @@ impl Store {
         }
         let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = &mut servers[kind as usize];
-        let server = slot.upgrade().unwrap_or_else(|| Arc::new(Server::start(kind)));
+        let server = slot.upgrade().unwrap_or_else(|| Arc::new(start(kind)));
         *slot = Arc::downgrade(&server);
         Some(Store::on(server))
     }
 
     /// A server of this kind that no other test uses.
     pub(crate) fn fresh(kind: ServerKind) -> Store {
-        Store::on(Arc::new(Server::start(kind)))
+        Store::on(Arc::new(start(kind)))
     }
 
     /// The memory store and every installed server.
@@ -51,11 +58,13 @@ impl Store {
     }
 
     fn on(server: Arc<Server>) -> Store {
-        Store::new(server.kind().name(), server.url(), Some(server))
+        let url = server.url_as(DOCUMENTED_USER, DOCUMENTED_PASSWORD);
+        Store::new(server.kind().name(), url, Some(server))
     }
 
     fn new(name: &'static str, url: String, server: Option<Arc<Server>>) -> Store {
-        let prefix = format!("t{}:", unique());
+        // What the documented rules allow.
+        let prefix = format!("lock:{}:", unique());
         let observer = Client::builder(&url).key_prefix(&prefix).build().unwrap();
         Store { name, url, prefix, server, observer }
     }
@@ -71,6 +80,11 @@ impl Store {
 
     pub(crate) fn builder(&self) -> ClientBuilder {
         Client::builder(&self.url).key_prefix(&self.prefix)
+    }
+
+    /// As [`builder`](Store::builder), for a user who may use keys of any prefix.
+    pub(crate) fn any_prefix(&self) -> ClientBuilder {
+        Client::builder(&self.server.as_ref().map_or(self.url.clone(), |server| server.url()))
     }
 
     pub(crate) fn url(&self) -> &str {

@@ -247,8 +247,9 @@ fn a_wait_that_ends_at_any_instant_of_a_poll_is_busy_not_unavailable() {
                 let client = &client;
                 scope.spawn(move || {
                     for round in 0..10 {
-                        // Polls come every 40 to 60 ms: these limits lie all around them.
-                        let wait = ms(80) + Duration::from_micros(700) * (10 * waiter + round);
+                        // Polls come every 40 to 60 ms: these limits lie all around them, and leave a starved
+                        // machine the time to connect and to hear of the holder once.
+                        let wait = ms(300) + Duration::from_micros(700) * (10 * waiter + round);
                         assert!(client.lock("a").unwrap().try_acquire_for(wait).unwrap().is_none());
                     }
                 });

@@ -42,7 +42,7 @@ fn the_sanitizers_find_no_error_and_no_leak() {
     let Some(kind) = any_server() else { return };
     let server = Server::start(kind);
     assert_clean(under_sanitizers(&program, Leaks::Found, &[BEHAVIOUR, &server.url()]));
-    assert_clean(under_sanitizers(&program, Leaks::Found, &["counter", &server.url()]));
+    assert_clean(under_sanitizers(&program, Leaks::Found, &["counter,reopen", &server.url()]));
     assert_clean(under_sanitizers(&program, Leaks::Ignored, &["fork", &server.url()]));
 }
 

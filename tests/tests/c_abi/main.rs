@@ -24,4 +24,5 @@ const SCENARIOS: Recipe<'static> = Recipe::c11(&[
     "forks",
     "faults",
     "check",
+    "reopen",
 ]);

@@ -40,6 +40,13 @@ fn every_function_does_what_the_header_says() {
 }
 
 #[test]
+fn clients_that_came_and_went_left_threads_or_descriptors_behind() {
+    let Some(kind) = any_server() else { return };
+    let server = redlatch_tests::Server::start(kind);
+    shared().run(&["reopen", &server.url()]);
+}
+
+#[test]
 fn a_program_with_the_static_library_does_the_same() {
     let program = linked_statically();
     program.run(&["arguments,options", "memory://"]);

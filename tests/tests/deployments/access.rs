@@ -1,28 +1,22 @@
 //! The access rules of docs/operations.md behind sentinels and on a cluster, with what they say about these.
 
 use redlatch::{Client, Error, LockOptions, Released};
-use redlatch_tests::{SentinelGroup, Server, ServerCluster, any_server, assert_eventually};
+use redlatch_tests::{SentinelGroup, Server, ServerCluster, any_server, assert_eventually, documented_user};
 
-use crate::support::{AGREED, SECOND, acquire, key, limited, sibling, ttl};
+use crate::support::{AGREED, SECOND, acquire, key, limited, ms, sibling, ttl};
 
 const DOCS: &str = include_str!("../../../docs/operations.md");
-
-/// The rules that follow `ACL SETUSER redlatch` in the docs, and what the deployment needs besides.
-pub(crate) fn rules(besides: &str) -> String {
-    assert!(besides.split(' ').all(|rule| DOCS.contains(rule)), "the docs name {besides}");
-    let (_, rest) = DOCS.split_once("ACL SETUSER redlatch").expect("the docs have the rules");
-    let (rules, _) = rest.split_once("```").expect("the rules stand in a block of code");
-    let words = rules.split_whitespace().filter(|word| *word != "\\").map(|word| word.trim_matches('\''));
-    let rules: Vec<&str> = words.chain(besides.split(' ')).collect();
-    format!("redlatch reset {}", rules.join(" "))
-}
 
 /// Has two clients of the URL do what clients do, with the lock at `node`.
 fn exercise(url: &str, node: &Server, name: &str) {
     let (client, other) = (Client::open(url).unwrap(), Client::open(url).unwrap());
     let lease = client.lease(name, ttl(5_000)).unwrap();
     lease.renew().unwrap();
-    assert!(client.inspect(name).unwrap().is_some());
+    assert_eq!(client.inspect(name).unwrap().and_then(|info| info.fence()), Some(lease.fence()));
+    let fence = lease.fence();
+    // One joins the queue, and leaves it at the end of its time.
+    assert!(other.try_lease_for(name, LockOptions::new(), ms(300)).unwrap().is_none());
+    assert_eq!(client.inspect(name).unwrap().map(|info| info.waiters()), Some(0));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| acquire(&other, name).release().unwrap());
         assert_eventually("it waits with an inbox", AGREED, || {
@@ -32,6 +26,18 @@ fn exercise(url: &str, node: &Server, name: &str) {
         assert_eq!(lease.release().unwrap(), Released::Released);
         assert_eq!(waiting.join().unwrap(), Released::Released);
     });
+    let lease = client.lease(name, LockOptions::new()).unwrap();
+    assert!(lease.fence() > fence);
+    let token = lease.into_token().unwrap();
+    let lease = other.adopt(name, token.as_str(), LockOptions::new()).unwrap().expect("it has the lock");
+    assert!(client.force_release(name).unwrap());
+    assert!(matches!(lease.renew(), Err(Error::Lost(_))));
+    // The overdue turn of a client with an inbox.
+    node.set(&sibling(name, "turn"), "1 its-token its-inbox");
+    assert_eq!(client.lease(name, LockOptions::new()).unwrap().release().unwrap(), Released::Released);
+    let replicated = Client::builder(url).min_replicas(1).replica_timeout(10 * SECOND).build().unwrap();
+    let lease = replicated.lease(name, LockOptions::new());
+    assert_eq!(lease.unwrap().release().unwrap(), Released::Released);
     let stats = other.stats();
     assert_eq!((stats.push_denied, stats.publish_denied, client.stats().publish_denied), (0, 0, 0));
     assert!(stats.push_wakeups > 0);
@@ -50,7 +56,7 @@ fn the_documented_rules_are_enough_behind_sentinels() {
     assert!(DOCS.contains("+sentinel|get-master-addr-by-name"));
     let group = SentinelGroup::start_with(
         kind,
-        |it| it.user(&rules("+role")).user("less on >less ~* &* +@all -role"),
+        |it| it.user(&documented_user("+role +wait")).user("less on >less ~* &* +@all -role"),
         |it| it.user(of_sentinels),
     );
     let login = "sentinel_user=it&sentinel_password=it";
@@ -63,7 +69,7 @@ fn the_documented_rules_are_enough_behind_sentinels() {
 fn the_documented_rules_are_enough_on_a_cluster() {
     let Some(kind) = any_server() else { return };
     let cluster = ServerCluster::start_with(kind, |it| {
-        it.user(&rules("+cluster|slots +asking"))
+        it.user(&documented_user("+cluster|slots +asking +wait"))
             .user("no_slots on >less ~* &* +@all -cluster|slots")
             .user("no_asking on >less ~* &* +@all -asking")
     });

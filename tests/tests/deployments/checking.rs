@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use redlatch::{Client, ClientBuilder, Error, Finding, FindingKind, Severity};
 use redlatch_tests::{
-    SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, assert_eventually, each_server,
-    each_server_with,
+    SentinelGroup, Server, ServerBuilder, ServerCluster, ServerKind, any_server, assert_eventually, documented_user,
+    each_server, each_server_with,
 };
 
-use crate::access::rules;
 use crate::support::{AGREED, NOISE, SECOND, closed_port, key, limited, timed};
 
 /// What a server that keeps every lock is set up with.
@@ -245,7 +244,7 @@ fn sentinels_are_asked_whether_they_can_agree() {
     let enough = less.replace("less", "enough") + " " + more;
     let group = SentinelGroup::start_with(
         kind,
-        |it| durable(it).user(&rules("+role +wait +info +config|get")),
+        |it| durable(it).user(&documented_user("+role +wait +info +config|get")),
         |it| it.user(less).user(&enough),
     );
     let url = group.url();
@@ -262,7 +261,7 @@ fn sentinels_are_asked_whether_they_can_agree() {
         let url = group.url_as("redlatch", "PASSWORD");
         check_as(Client::builder(&format!("{url}?sentinel_user={user}&sentinel_password=it")).min_replicas(1))
     };
-    assert!(rules(more).ends_with(more), "the docs name what is enough");
+    assert!(documented_user(more).ends_with(more), "the docs name what is enough");
     assert_kinds(&as_user("enough"), &[]);
     let denied = as_user("less");
     let connected = |server: &Server| {
@@ -290,7 +289,7 @@ fn sentinels_are_asked_whether_they_can_agree() {
 fn each_primary_of_a_cluster_is_checked_by_itself() {
     use FindingKind::{ClusterNode, ClusterState, Eviction, Unacknowledged, Unreachable};
     let Some(kind) = any_server() else { return };
-    let enough = rules("+cluster|slots +wait +info +config|get +cluster|info");
+    let enough = documented_user("+cluster|slots +wait +info +config|get +cluster|info");
     let cluster = ServerCluster::start_with(kind, |it| durable(it).user(&enough));
     let [first, second] = [&cluster.nodes()[0], &cluster.nodes()[1]];
     let client = || Client::builder(&cluster.url()).min_replicas(1);

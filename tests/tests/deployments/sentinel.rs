@@ -255,7 +255,7 @@ fn a_primary_that_came_back_empty_was_taken_for_the_one_that_replaced_it() {
         let client = limited(&url(&[sentinel.address()]), SECOND).pool_size(1).build().unwrap();
         let guard = client.lock("a").unwrap().try_acquire().unwrap().expect("the lock is free");
         let replicated = || replica.get(&key("a")).as_deref() == Some(guard.token().as_str());
-        assert_eventually("the lease is replicated", NOISE, replicated);
+        assert_eventually("the lease is replicated", AGREED, replicated);
         replica.query::<()>(&["REPLICAOF", "NO", "ONE"]);
         sentinel.name(replica.port());
         // Without its data, and for a while it calls itself primary.

@@ -6,25 +6,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis::Value;
 
 use crate::transport::Endpoint;
+use crate::transport::words::is_host;
 
 use super::hash::SLOTS;
 
 /// A node that has been heard of.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// The same as long as the client lives.
-    pub(super) id: u32,
-    pub(super) endpoint: Endpoint,
+    pub(crate) id: u32,
+    pub(crate) endpoint: Endpoint,
     failed: AtomicBool,
 }
 
 impl Node {
     /// Whether its last request failed, other than by a redirection.
-    pub(super) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_failed(&self, failed: bool) {
+    pub(crate) fn set_failed(&self, failed: bool) {
         // Most of the time it is so already.
         if self.has_failed() != failed {
             self.failed.store(failed, Ordering::Release);
@@ -34,30 +35,30 @@ impl Node {
 
 /// Nodes by slot.
 #[derive(Debug)]
-pub(super) struct Map {
+pub(crate) struct Map {
     /// All that have been heard of, by their id.
     nodes: Vec<Arc<Node>>,
     /// For each slot the id of its node.
     owners: Vec<Option<u32>>,
     /// Counts the changes.
-    pub(super) version: u64,
+    pub(crate) version: u64,
 }
 
 /// A part of a cluster's own account: these slots are at this primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Range {
-    pub(super) first: u16,
-    pub(super) last: u16,
-    pub(super) host: String,
-    pub(super) port: u16,
+pub(crate) struct Range {
+    pub(crate) first: u16,
+    pub(crate) last: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 impl Map {
-    pub(super) fn empty() -> Map {
+    pub(crate) fn empty() -> Map {
         Map { nodes: Vec::new(), owners: vec![None; SLOTS], version: 0 }
     }
 
-    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+    pub(crate) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         let id = (*self.owners.get(usize::from(slot))?)?;
         self.nodes.get(id as usize).cloned()
     }
@@ -68,12 +69,12 @@ impl Map {
     }
 
     /// Whether any slot has a node.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
     /// The node at an address, which may be a new one.
-    pub(super) fn node(&mut self, endpoint: Endpoint) -> Arc<Node> {
+    pub(crate) fn node(&mut self, endpoint: Endpoint) -> Arc<Node> {
         if let Some(known) = self.nodes.iter().find(|node| node.endpoint.as_str() == endpoint.as_str()) {
             return known.clone();
         }
@@ -83,7 +84,7 @@ impl Map {
         node
     }
 
-    pub(super) fn set_owner(&mut self, slot: u16, node: &Node) {
+    pub(crate) fn set_owner(&mut self, slot: u16, node: &Node) {
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = Some(node.id);
             self.version += 1;
@@ -91,7 +92,7 @@ impl Map {
     }
 
     /// Takes in a cluster's account of itself; `login` carries what else a connection needs.
-    pub(super) fn replace(&mut self, ranges: &[Range], login: &Endpoint) {
+    pub(crate) fn replace(&mut self, ranges: &[Range], login: &Endpoint) {
         self.owners.fill(None);
         for range in ranges {
             let id = self.node(login.at(&range.host, range.port)).id;
@@ -102,8 +103,13 @@ impl Map {
         self.version += 1;
     }
 
+    /// Whether the node has any slots.
+    pub(super) fn is_owner(&self, node: &Node) -> bool {
+        self.owners.contains(&Some(node.id))
+    }
+
     /// The nodes that have slots, by id.
-    pub(super) fn owners(&self) -> Vec<Arc<Node>> {
+    pub(crate) fn owners(&self) -> Vec<Arc<Node>> {
         let mut has = vec![false; self.nodes.len()];
         for id in self.owners.iter().flatten() {
             if let Some(has) = has.get_mut(*id as usize) {
@@ -115,8 +121,12 @@ impl Map {
 }
 
 /// The reply to `CLUSTER SLOTS` of a node at `host`; `None` for a reply of another shape.
-pub(super) fn read_slots(value: &Value, host: &str) -> Option<Vec<Range>> {
+pub(crate) fn read_slots(value: &Value, host: &str) -> Option<Vec<Range>> {
     let Value::Array(rows) = value else { return None };
+    // More ranges than slots overlap, and would cost a write to the whole map each.
+    if rows.len() > SLOTS {
+        return None;
+    }
     rows.iter().map(|row| read_row(row, host)).collect()
 }
 
@@ -128,7 +138,7 @@ fn read_row(row: &Value, host: &str) -> Option<Range> {
         // The node that was asked does not know, or does not tell, by which address it is reached.
         Value::Nil => host,
         Value::BulkString(bytes) if bytes.is_empty() => host,
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok().filter(|host| is_host(host))?,
         _ => return None,
     };
     let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
@@ -192,5 +202,7 @@ mod tests {
             Value::Array(vec![row(0, 1, Value::Int(1), 1)]),
         ];
         assert!(wrong.iter().all(|value| read_slots(value, "h").is_none()));
+        let rows = |count| Value::Array(vec![row(0, 16_383, name("a"), 1); count]);
+        assert!(read_slots(&rows(SLOTS + 1), "h").is_none() && read_slots(&rows(SLOTS), "h").is_some());
     }
 }

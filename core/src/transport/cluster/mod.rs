@@ -9,9 +9,11 @@ mod redirect;
 mod renewing;
 mod topology;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
@@ -26,13 +28,24 @@ use super::opener::{Opener, Way};
 use super::pool::Slots;
 use super::server::{Lead, Server, inspected};
 use super::{Answered, Deployment, Exchange, Fault, FaultKind, Limits, Listener, Respondent, Seeds, Transport};
-use hash::slot_of;
+#[cfg(any(test, fuzzing))]
+pub(crate) use hash::SLOTS;
+pub(crate) use hash::slot_of;
 use map::Node;
-use redirect::Redirect;
+#[cfg(any(test, fuzzing))]
+pub(crate) use map::{Map, read_slots};
+pub(crate) use redirect::Redirect;
 use topology::Topology;
 
 /// How often one request is sent elsewhere at most.
 const REDIRECTIONS: usize = 5;
+
+/// How often the cluster is asked whether the node of a subscription still belongs to it: one that has left it keeps its
+/// connections, and hears no messages any more.
+const MEMBERSHIP: Duration = Duration::from_secs(3);
+
+/// The longest time that such a question may hold up a message.
+const ASKING: Duration = Duration::from_millis(200);
 
 /// A cluster.
 #[derive(Debug)]
@@ -183,7 +196,17 @@ impl Transport for Cluster {
         let Some(node) = nodes.get(turn % nodes.len().max(1)) else {
             return Err(Fault::unreachable("no node of the cluster is known"));
         };
-        let outcome = listen(&self.opener(node), channel, listener);
+        let asked = Cell::new(clock.now());
+        let belongs = || {
+            let now = clock.now();
+            if now.since(asked.get()) >= MEMBERSHIP {
+                asked.set(now);
+                // An answer or none: messages come meanwhile, and wait.
+                let _ = self.topology.ask_others(node, now.after(limits.io.min(ASKING)));
+            }
+            self.topology.is_owner(node)
+        };
+        let outcome = listen(&self.opener(node), channel, listener, &belongs);
         if let Err(fault) = &outcome {
             self.listened.fetch_add(1, Ordering::AcqRel);
             if fault.kind == FaultKind::Unreachable {

@@ -1,10 +1,11 @@
 //! The answers of a node that does not have a key.
 
 use crate::transport::Fault;
+use crate::transport::words::is_host;
 
 /// Where a node sends its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Redirect {
+pub(crate) enum Redirect {
     /// To the node that has the slot.
     Moved { slot: u16, host: String, port: u16 },
     /// For this request to the node that is about to get the slot.
@@ -13,7 +14,7 @@ pub(super) enum Redirect {
 
 impl Redirect {
     /// What the answer says, if it is one of these. An empty host is that of the node that answered.
-    pub(super) fn of(fault: &Fault) -> Option<Redirect> {
+    pub(crate) fn of(fault: &Fault) -> Option<Redirect> {
         let moved = fault.is_code("MOVED");
         if !moved && !fault.is_code("ASK") {
             return None;
@@ -21,6 +22,9 @@ impl Redirect {
         let mut words = fault.detail.split(' ').skip(1);
         let slot = words.next()?.parse().ok()?;
         let (host, port) = words.next()?.rsplit_once(':')?;
+        if !host.is_empty() && !is_host(host) {
+            return None;
+        }
         let (host, port) = (host.to_owned(), port.parse().ok()?);
         Some(if moved { Redirect::Moved { slot, host, port } } else { Redirect::Ask { host, port } })
     }

@@ -90,6 +90,11 @@ impl Topology {
         self.map.read().owners()
     }
 
+    /// Whether the node has any slots.
+    pub(super) fn is_owner(&self, node: &Node) -> bool {
+        self.map.read().is_owner(node)
+    }
+
     /// How many slots no node has, as far as is known.
     pub(super) fn uncovered(&self) -> usize {
         self.map.read().uncovered()
@@ -114,6 +119,15 @@ impl Topology {
     /// Asks one node after another for its account, in half of the time until `by`. Does nothing when that was done just
     /// now, or when another thread does it and there is a map.
     pub(super) fn ask(&self, by: Moment) -> Result<(), Fault> {
+        self.ask_but(None, by)
+    }
+
+    /// As [`ask`](Topology::ask), with this node asked last: what it says of itself may be out of date.
+    pub(super) fn ask_others(&self, node: &Node, by: Moment) -> Result<(), Fault> {
+        self.ask_but(Some(node), by)
+    }
+
+    fn ask_but(&self, last: Option<&Node>, by: Moment) -> Result<(), Fault> {
         let began = self.clock.now();
         let first = self.map.read().is_empty();
         let half = began.after(by.since(began) / 2);
@@ -128,7 +142,11 @@ impl Topology {
                 _ => Ok(()),
             };
         }
-        let candidates = self.candidates(round.turn);
+        let mut candidates = self.candidates(round.turn);
+        if let Some(last) = last {
+            // A stable sort.
+            candidates.sort_by_key(|endpoint| endpoint.as_str() == last.endpoint.as_str());
+        }
         let outcome = round.go(&candidates, self, half);
         self.asked.store(self.clock.now().nanos(), Ordering::Release);
         round.turn = round.turn.wrapping_add(1);

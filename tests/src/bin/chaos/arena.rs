@@ -9,36 +9,54 @@ use std::time::Duration;
 use redlatch_tests::history::{Nanos, now};
 use redlatch_tests::{Proxy, ReplyFault, SentinelGroup, Server, ServerKind, eventually};
 
-use crate::checker::Span;
+use crate::checker::{Seen, Span};
 use crate::plan::{Fault, Phase, Planned};
-use crate::{RECOVERY, SLACK, TTL};
+use crate::witness::Witness;
+use crate::{KEYS, RECOVERY, SLACK, TTL};
 
 /// How often one-shot faults are armed at once: one of them alone may meet a reply that nobody needs.
 const SHOTS: usize = 4;
 /// How late replies or requests come at most, in ms.
 const LATE: std::ops::Range<u64> = 30..450;
 const LIMIT: Duration = Duration::from_secs(10);
+/// A primary that was replaced is left within this time of the sentinels naming another.
+const LEFT_WITHIN: Duration = Duration::from_secs(2);
 
 /// What the clients talk to.
 enum Site {
     /// A server behind a proxy.
     Single { server: Box<Server>, proxy: Proxy },
     /// Servers that sentinels watch, without a proxy: clients learn the addresses of the servers themselves.
-    Sentinels(SentinelGroup),
+    Sentinels { group: SentinelGroup, witness: Witness },
+}
+
+/// The file of faults, for whoever reads the journals.
+pub(crate) struct Log(File);
+
+impl Log {
+    /// Writes a line by one system call.
+    pub(crate) fn note(&mut self, what: std::fmt::Arguments<'_>) {
+        let line = format!("{} {what}\n", now());
+        self.0.write_all(line.as_bytes()).expect("the directory of the journals is writable");
+    }
 }
 
 /// Where a phase takes place.
 pub(crate) struct Arena {
     site: Site,
-    log: File,
+    log: Log,
     clock: PathBuf,
     /// How far the server's clock is ahead, in ms.
     offset: i64,
     /// One-shot faults that had met a reply when they were last armed.
     met: u64,
     open: BTreeMap<Fault, Nanos>,
+    /// From before the end of each primary until another was named.
+    failovers: Vec<Span>,
     pub(crate) outages: Vec<Span>,
     pub(crate) forgiven: Vec<Span>,
+    /// Locks as the server had them.
+    pub(crate) seen: Vec<Seen>,
     /// How often which fault happened indeed.
     pub(crate) happened: BTreeMap<Fault, usize>,
 }
@@ -59,24 +77,27 @@ impl Arena {
                 .variable("FAKETIME_NO_CACHE", "1")
                 .variable("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
+        let log = File::options().append(true).create(true).open(dir.join("faults.log"));
+        let log = log.expect("the directory of the journals is writable");
         let site = if phase == Phase::Failover {
-            Site::Sentinels(SentinelGroup::start(kind))
+            let group = SentinelGroup::start(kind);
+            let witness = Witness::start(group.sentinels(), &log);
+            Site::Sentinels { group, witness }
         } else {
             let server = Box::new(builder.start());
             Site::Single { proxy: Proxy::in_front_of(&server), server }
         };
-        let log = File::options().append(true).create(true).open(dir.join("faults.log"));
-        let log = log.expect("the directory of the journals is writable");
+        let log = Log(log);
         let (open, happened) = (BTreeMap::new(), BTreeMap::new());
-        let (outages, forgiven) = (Vec::new(), Vec::new());
-        Arena { site, log, clock, offset: 0, met: 0, open, outages, forgiven, happened }
+        let (outages, forgiven, failovers) = (Vec::new(), Vec::new(), Vec::new());
+        Arena { site, log, clock, offset: 0, met: 0, open, failovers, outages, forgiven, seen: Vec::new(), happened }
     }
 
     /// Where workers connect to.
     pub(crate) fn url(&self) -> String {
         match &self.site {
             Site::Single { proxy, .. } => proxy.url(),
-            Site::Sentinels(group) => group.url(),
+            Site::Sentinels { group, .. } => group.url(),
         }
     }
 
@@ -84,23 +105,31 @@ impl Arena {
     pub(crate) fn server(&self) -> &Server {
         match &self.site {
             Site::Single { server, .. } => server,
-            Site::Sentinels(group) => group.primary().expect("there is a primary"),
+            Site::Sentinels { group, .. } => {
+                // There is none for a while when the sentinels replace one by themselves.
+                eventually(4 * LIMIT, || group.primary().is_some());
+                group.primary().expect("there is a primary")
+            }
         }
     }
 
     fn proxy(&self) -> &Proxy {
         match &self.site {
             Site::Single { proxy, .. } => proxy,
-            Site::Sentinels(_) => unreachable!("what is done to sentinels needs no proxy"),
+            Site::Sentinels { .. } => unreachable!("what is done to sentinels needs no proxy"),
         }
     }
 
-    /// Writes a fault down, for whoever reads the journals.
-    pub(crate) fn note(&mut self, what: std::fmt::Arguments<'_>) {
-        writeln!(self.log, "{} {what}", now()).expect("the directory of the journals is writable");
+    /// Another handle of the file of faults.
+    pub(crate) fn log(&self) -> Log {
+        Log(self.log.0.try_clone().expect("a file has more than one handle"))
     }
 
-    pub(crate) fn count(&mut self, fault: Fault) {
+    fn note(&mut self, what: std::fmt::Arguments<'_>) {
+        self.log.note(what);
+    }
+
+    fn count(&mut self, fault: Fault) {
         *self.happened.entry(fault).or_default() += 1;
     }
 
@@ -153,6 +182,7 @@ impl Arena {
         };
         if fault == Fault::KillPrimary {
             self.bring_back();
+            self.open.remove(&fault);
         } else if let Some(from) = self.open.remove(&fault).filter(|_| !missed) {
             if fault.is_outage() {
                 self.outages.push((from, now() + nanos(RECOVERY)));
@@ -160,6 +190,25 @@ impl Arena {
             self.count(fault);
         }
         self.note(format_args!("{fault:?} ends"));
+    }
+
+    /// Notes which locks are there, and for how long, unless a fault keeps the server from answering.
+    pub(crate) fn look(&mut self) {
+        if self.open.is_empty() {
+            self.look_now();
+        }
+    }
+
+    /// As [`look`](Arena::look), at the end, when the server has to answer.
+    pub(crate) fn look_now(&mut self) {
+        let server = self.server();
+        let look = |key| {
+            let at = now();
+            let left = server.pttl(&format!("lock:chaos:{key}"));
+            (left != -2).then(|| Seen { key, at, left: u64::try_from(left).ok() })
+        };
+        let seen: Vec<Seen> = (0..KEYS).filter_map(look).collect();
+        self.seen.extend(seen);
     }
 
     fn arm(&self, fault: impl Fn(usize) -> ReplyFault) {
@@ -177,7 +226,10 @@ impl Arena {
 
     /// What the replicas had not received is lost. Until another one has taken over nobody gets a lock.
     fn kill_primary(&mut self, before: Nanos) {
-        let Site::Sentinels(group) = &self.site else { unreachable!("there are no sentinels") };
+        let Site::Sentinels { group, .. } = &self.site else { unreachable!("there are no sentinels") };
+        // After the failover before: with one replica less the next one might find none.
+        group.wait_settled();
+        let before = before.max(now());
         let former = group.primary().expect("there is a primary");
         former.kill();
         let gone = now();
@@ -185,14 +237,34 @@ impl Arena {
         let other = now();
         self.forgiven.push((before, gone + nanos(TTL)));
         self.outages.push((before, other + nanos(TTL + RECOVERY)));
+        self.failovers.push((before, other));
         self.count(Fault::KillPrimary);
     }
 
-    /// As a replica, which the sentinels see to.
+    /// At the end: takes in the failovers that sentinels began by themselves, and keeps what the servers logged. How many.
+    pub(crate) fn close(&mut self, dir: &Path) -> usize {
+        let save = |server: &Server, what: &str| {
+            let _ = fs::write(dir.join(format!("{what}-{}.log", server.port())), server.log());
+        };
+        let Site::Sentinels { group, witness } = &self.site else {
+            save(self.server(), "server");
+            return 0;
+        };
+        group.servers().iter().for_each(|server| save(server, "server"));
+        group.sentinels().iter().for_each(|sentinel| save(sentinel, "sentinel"));
+        let unplanned = witness.unplanned(&self.failovers);
+        for (from, until) in &unplanned {
+            // The former primary may serve on until its clients have heard of the other.
+            self.forgiven.push((*from, until + nanos(LEFT_WITHIN + TTL)));
+            self.outages.push((from.saturating_sub(nanos(LIMIT)), until + nanos(LEFT_WITHIN + TTL + RECOVERY)));
+        }
+        unplanned.len()
+    }
+
+    /// It becomes a replica, which the sentinels see to in their time.
     fn bring_back(&mut self) {
-        let Site::Sentinels(group) = &self.site else { unreachable!("there are no sentinels") };
+        let Site::Sentinels { group, .. } = &self.site else { unreachable!("there are no sentinels") };
         group.servers().iter().filter(|server| !server.is_running()).for_each(Server::restart);
-        group.wait_settled();
     }
 
     fn restart_empty(&mut self, before: Nanos) {

@@ -12,7 +12,7 @@ use crate::worker::Orders;
 use crate::{IO_TIMEOUT, KEYS, TTL, WAIT};
 
 /// Threads of each worker.
-const THREADS: usize = 5;
+pub(crate) const THREADS: usize = 5;
 /// How long a worker may take to end once it is told to: a wait, a long hold, and closing its client.
 const END_LIMIT: Duration = Duration::from_secs(12);
 

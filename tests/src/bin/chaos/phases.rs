@@ -4,26 +4,28 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redlatch::{Client, LockOptions};
 use redlatch_tests::history::{self, Story};
-use redlatch_tests::{Server, ServerKind, available, eventually};
+use redlatch_tests::{ServerKind, available};
 
 use crate::arena::Arena;
 use crate::checker::{self, Evidence, Rules, Violation};
 use crate::crew::{Crew, Program};
+use crate::following::follow;
+use crate::leftovers::leftovers;
 use crate::options::Options;
 use crate::plan::{self, Fault, Phase, Planned};
 use crate::report::{Limits, Part};
 use crate::store::Store;
-use crate::{KEYS, SLACK, TTL, TURN, WAIT};
+use crate::{SLACK, TTL, TURN, WAIT};
 
 /// At the end of each part, without faults: who waits must be served.
 const CALM: Duration = Duration::from_secs(2);
 /// Sentinels take their time: with fewer seconds than these there is no failover.
 const LONG: f64 = 100.0;
-const RULES: Rules = Rules { ttl: TTL, turn: TURN, wait: WAIT, poll: Duration::from_millis(240), slack: SLACK };
+const RULES: Rules =
+    Rules { ttl: TTL, stepped: Duration::ZERO, turn: TURN, wait: WAIT, poll: Duration::from_millis(240), slack: SLACK };
 /// Where Debian and others put libfaketime.
 const FAKETIME: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -51,11 +53,12 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
         Ok(library) => parts.push((Phase::Stepping, ServerKind::Valkey91, Some(library))),
         Err(reason) => missing.push(reason),
     }
-    if options.seconds >= LONG {
+    if options.seconds >= LONG || options.only == Some(Phase::Failover) {
         parts.push((Phase::Failover, first, None));
     } else {
         missing.push(format!("no failover: it takes a run of {LONG} s"));
     }
+    parts.retain(|(phase, ..)| options.only.is_none_or(|only| *phase == only));
     let languages: Vec<&str> = programs.iter().map(Program::name).collect();
     println!("seed {}, {} s, workers {}", options.seed, options.seconds, languages.join(" "));
     missing.iter().for_each(|what| println!("left out: {what}"));
@@ -65,7 +68,9 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     for (number, (phase, kind, library)) in parts.into_iter().enumerate() {
         let dir = dir.join(phase.name());
         fs::create_dir_all(&dir).expect("the temporary directory is writable");
-        let length = Duration::from_secs_f64(options.seconds * share(phase, options.seconds));
+        let length = Duration::from_secs_f64(
+            options.seconds * if options.only.is_some() { 1.0 } else { share(phase, options.seconds) },
+        );
         let seed = options.seed.wrapping_mul(31).wrapping_add(number as u64);
         let schedule = plan::draw(phase, length.saturating_sub(CALM), programs.len(), seed);
         let arena = Arena::start(phase, kind, library, &dir);
@@ -118,13 +123,18 @@ fn play(
     let store = Store::start(python, dir);
     let mut crew = Crew::start(programs, arena.url(), store.socket(), dir, seed);
     follow(schedule, length, &mut arena, &mut crew);
-    let hanging = crew.end();
+    let complaints = crew.end();
     let end = history::now();
     // A step back lets keys from before stay for longer.
-    let grace = if phase == Phase::Stepping { Duration::from_millis(2_500) } else { Duration::ZERO };
-    let outlived = outlived(arena.server(), TTL + grace);
-    let leftovers = leftovers(arena.server());
+    let stepped = if phase == Phase::Stepping { Duration::from_millis(2_500) } else { Duration::ZERO };
+    let rules = Rules { stepped, ..RULES };
+    arena.look_now();
+    thread::sleep(TTL + stepped + SLACK);
+    arena.look_now();
+    let unplanned = arena.close(dir);
     let lives = crew.lives();
+    let killed: Vec<u32> = lives.iter().filter(|life| life.killed.is_some()).map(|life| life.pid).collect();
+    let leftovers = leftovers(arena.server(), &killed);
     let stops = lives.iter().flat_map(|life| life.stops.iter().map(|span| (life.worker, *span))).collect();
     let story = Story::of(&lives, end);
     let mut evidence = Evidence {
@@ -133,86 +143,20 @@ fn play(
         outages: std::mem::take(&mut arena.outages),
         forgiven: std::mem::take(&mut arena.forgiven),
         served: store.end(),
+        seen: std::mem::take(&mut arena.seen),
+        ended: end,
     };
-    let found = checker::check(&evidence, &RULES);
-    let watched = checker::watched(&evidence, &RULES);
+    let found = checker::check(&evidence, &rules);
+    let watched = checker::watched(&evidence, &rules);
     evidence.forgiven.clear();
-    let strict = checker::check(&evidence, &RULES);
+    let strict = checker::check(&evidence, &rules);
     let overlaps = strict.iter().filter(|it| matches!(it, Violation::Overlap(..))).count();
     let missing = if length >= phase.full_round() + CALM { missing(phase, &arena.happened) } else { Vec::new() };
     let happened = std::mem::take(&mut arena.happened);
-    Part { phase, evidence, found, overlaps, watched, happened, missing, outlived, leftovers, hanging }
-}
-
-/// Does what is planned, when it is planned.
-fn follow(schedule: &[Planned], length: Duration, arena: &mut Arena, crew: &mut Crew<'_>) {
-    let mut instants: Vec<(Duration, bool, &Planned)> = Vec::new();
-    for it in schedule {
-        instants.push((it.at, false, it));
-        let lasts = !matches!(it.fault, Fault::KillWorker | Fault::StepForward | Fault::StepBack);
-        instants.push((if lasts { it.at + it.span } else { it.at }, true, it));
-    }
-    instants.sort_by_key(|(at, is_end, _)| (*at, *is_end));
-    let begin = Instant::now();
-    for (at, is_end, planned) in instants {
-        thread::sleep((begin + at).saturating_duration_since(Instant::now()));
-        match (planned.fault, is_end) {
-            (Fault::KillWorker, false) => {
-                arena.note(format_args!("kill worker {}", planned.worker));
-                crew.kill(planned.worker);
-                arena.count(planned.fault);
-            }
-            (Fault::KillWorker, true) => {}
-            (Fault::StopWorker, false) => {
-                arena.note(format_args!("stop worker {} for {:?}", planned.worker, planned.span));
-                crew.stop(planned.worker);
-                arena.count(planned.fault);
-            }
-            (Fault::StopWorker, true) => crew.resume(planned.worker),
-            (_, false) => arena.begin(planned),
-            (_, true) => arena.end(planned),
-        }
-    }
-    thread::sleep((begin + length).saturating_duration_since(Instant::now()));
+    Part { phase, evidence, found, overlaps, watched, happened, missing, leftovers, complaints, unplanned }
 }
 
 fn missing(phase: Phase, happened: &BTreeMap<Fault, usize>) -> Vec<Fault> {
     let wanted = phase.deck().iter().chain(&[Fault::KillWorker, Fault::StopWorker]);
     wanted.filter(|fault| !happened.contains_key(fault)).copied().collect()
-}
-
-/// Locks that have no ttl or too long a one, once nobody holds them any more, and those that are still there after it.
-fn outlived(server: &Server, ttl: Duration) -> Vec<String> {
-    let locks = || (0..KEYS).map(|key| format!("lock:chaos:{key}"));
-    let longest = ttl.as_millis() as i64;
-    let mut outlived: Vec<String> = locks()
-        .filter_map(|key| {
-            let left = server.pttl(&key);
-            (left == -1 || left > longest).then(|| format!("{key} with {left} ms left"))
-        })
-        .collect();
-    let gone = || locks().all(|key| !server.exists(&key));
-    if !eventually(ttl + SLACK / 2, gone) {
-        outlived.extend(locks().filter(|key| server.exists(key)));
-    }
-    outlived
-}
-
-/// What is left once each lock was taken and released, which passes over waiters that died.
-fn leftovers(server: &Server) -> Vec<String> {
-    let client = Client::open(&server.url()).expect("the URL is valid");
-    for key in 0..KEYS {
-        let lock = client.lock_with(&format!("chaos:{key}"), LockOptions::new().ttl(TTL)).expect("the name is valid");
-        // A turn may still be given to one that died.
-        if let Ok(Some(guard)) = lock.try_acquire_for(WAIT) {
-            let _ = guard.release();
-        }
-    }
-    client.close();
-    let mut left = Vec::new();
-    eventually(SLACK, || {
-        left = server.lock_leftovers();
-        left.is_empty()
-    });
-    left
 }

@@ -18,6 +18,8 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
+    pub(crate) const ALL: [Phase; 4] = [Phase::Faithful, Phase::Forgetful, Phase::Stepping, Phase::Failover];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::Faithful => "faithful",
@@ -108,6 +110,11 @@ impl Fault {
     /// none costs a waiter no more than a moment.
     pub(crate) fn is_outage(self) -> bool {
         !matches!(self, Fault::CutReply | Fault::SwallowReply | Fault::Reset | Fault::KillPubSub | Fault::FlushScripts)
+    }
+
+    /// Whether it is done to a worker.
+    pub(crate) fn is_of_worker(self) -> bool {
+        matches!(self, Fault::KillWorker | Fault::StopWorker)
     }
 
     /// Shortest and longest time that it lasts, in ms; of a step of the clock: how far it goes.
@@ -202,11 +209,9 @@ fn between(dice: &mut Rng, (least, most): (Duration, Duration)) -> Duration {
 mod tests {
     use super::*;
 
-    const PHASES: [Phase; 4] = [Phase::Faithful, Phase::Forgetful, Phase::Stepping, Phase::Failover];
-
     #[test]
     fn the_same_seed_gives_the_same_schedule_and_another_one_another() {
-        for phase in PHASES {
+        for phase in Phase::ALL {
             let draw = |seed| draw(phase, Duration::from_secs(60), 4, seed);
             assert_eq!(draw(7), draw(7));
             assert_ne!(draw(7), draw(8));
@@ -215,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_full_round_holds_every_kind_of_fault_whatever_the_seed() {
-        for (phase, seed) in PHASES.into_iter().flat_map(|phase| (0..200).map(move |seed| (phase, seed))) {
+        for (phase, seed) in Phase::ALL.into_iter().flat_map(|phase| (0..200).map(move |seed| (phase, seed))) {
             let planned = draw(phase, phase.full_round(), 4, seed);
             for fault in phase.deck().iter().chain(&CREW) {
                 assert!(planned.iter().any(|it| it.fault == *fault), "{phase:?} {fault:?} {seed}");
@@ -225,7 +230,7 @@ mod tests {
 
     #[test]
     fn every_fault_ends_within_the_phase_and_faults_of_the_server_never_meet() {
-        for (phase, seed) in PHASES.into_iter().flat_map(|phase| (0..200).map(move |seed| (phase, seed))) {
+        for (phase, seed) in Phase::ALL.into_iter().flat_map(|phase| (0..200).map(move |seed| (phase, seed))) {
             let length = Duration::from_secs(40);
             let planned = draw(phase, length, 3, seed);
             assert!(planned.iter().all(|it| it.at + it.span <= length));

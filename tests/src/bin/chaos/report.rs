@@ -22,9 +22,11 @@ pub(crate) struct Part {
     pub(crate) watched: (Nanos, Nanos),
     pub(crate) happened: BTreeMap<Fault, usize>,
     pub(crate) missing: Vec<Fault>,
-    pub(crate) outlived: Vec<String>,
     pub(crate) leftovers: Vec<String>,
-    pub(crate) hanging: Vec<String>,
+    /// What workers had to say that did not end in good order.
+    pub(crate) complaints: Vec<String>,
+    /// Failovers that sentinels began by themselves.
+    pub(crate) unplanned: usize,
 }
 
 impl Part {
@@ -47,6 +49,10 @@ impl Part {
             all.iter().for_each(|(_, how)| *counts.entry(how.clone()).or_default() += 1);
             counts
         };
+        if self.unplanned > 0 {
+            println!("  failovers that nobody planned {}", self.unplanned);
+        }
+        println!("  locks looked at {}", self.evidence.seen.len());
         println!("  releases {:?}, losses {:?}", count(&story.releases), count(&story.losses));
         let (longest, sum) = self.watched;
         println!(
@@ -57,9 +63,8 @@ impl Part {
         for kind in Violation::KINDS {
             self.found.iter().filter(|it| it.kind() == kind).take(SHOWN).for_each(|it| println!("  {it:?}"));
         }
-        self.outlived.iter().take(SHOWN).for_each(|key| println!("  outlived: {key}"));
         self.leftovers.iter().take(SHOWN).for_each(|key| println!("  leftover: {key}"));
-        self.hanging.iter().for_each(|what| println!("  hanging: {what}"));
+        self.complaints.iter().for_each(|what| println!("  hanging: {what}"));
         self.missing.iter().for_each(|fault| println!("  never happened: {fault:?}"));
     }
 }
@@ -80,9 +85,7 @@ impl Limits {
         for kind in Violation::KINDS {
             add(kind, part.found.iter().filter(|it| it.kind() == kind).count());
         }
-        add("outlived", part.outlived.len());
         add("leftovers", part.leftovers.len());
-        add("hanging", part.hanging.len());
         add("missing", part.missing.len());
     }
 

@@ -1,7 +1,8 @@
 //! Takes one defence after another out of a copy of the sources, and demands that the test which shows it fails.
 //!
 //! `mutations [--only PART,…]`: all patches of `tests/mutations`, or those whose names contain one of these parts.
-//! `mutations --list [--only PART,…]`: what each of them is. The exit status is 1 when a mutation survives or proves nothing, and 2 when the run cannot begin.
+//! `mutations --list [--only PART,…]`: what each of them is. The exit status is 1 when a mutation survives or proves nothing,
+//! and 2 when the run cannot begin.
 //!
 //! First every test that is named must pass without a mutation. Then, for each one, the copy is patched and built, and its
 //! test runs:

@@ -1,4 +1,4 @@
-//! Calls end in their time, and only as the faults of the run allow.
+//! Calls, locks and workers end in their time, and only as the faults of the run allow.
 
 use super::{Evidence, Rules, Violation, nanos};
 
@@ -31,4 +31,12 @@ pub(super) fn find(evidence: &Evidence, rules: &Rules, found: &mut Vec<Violation
     let longest = nanos(rules.wait + rules.slack);
     let overdue = story.waits.iter().filter(|wait| wait.until - wait.from > longest);
     found.extend(overdue.cloned().map(Violation::Overdue));
+    let life = rules.ttl + rules.stepped;
+    let outlived = evidence.seen.iter().filter(|seen| {
+        let too_long = seen.left.is_none_or(|left| u128::from(left) > life.as_millis());
+        too_long || seen.at > evidence.ended + nanos(life + rules.slack)
+    });
+    found.extend(outlived.copied().map(Violation::Outlived));
+    let hung = story.hung.iter().cloned();
+    found.extend(hung.map(|(worker, threads)| Violation::Hung { worker, threads }));
 }

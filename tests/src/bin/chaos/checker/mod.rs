@@ -33,12 +33,28 @@ pub(crate) struct Evidence {
     pub(crate) forgiven: Vec<Span>,
     /// What the store served, in order.
     pub(crate) served: Vec<Served>,
+    /// Locks that were there when the server was asked.
+    pub(crate) seen: Vec<Seen>,
+    /// When the last worker had ended: nobody takes a lock after that.
+    pub(crate) ended: Nanos,
+}
+
+/// A lock as the server had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) key: usize,
+    /// Read before the server was asked.
+    pub(crate) at: Nanos,
+    /// The time that it has left, in ms; `None`: it has no ttl.
+    pub(crate) left: Option<u64>,
 }
 
 /// What the checker measures against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) ttl: Duration,
+    /// How much longer a lock may live by steps of the server's clock.
+    pub(crate) stepped: Duration,
     pub(crate) turn: Duration,
     /// The longest wait that is asked for, and what a busy machine may add to it.
     pub(crate) wait: Duration,
@@ -69,6 +85,10 @@ pub(crate) enum Violation {
     Slept { wait: Wait, free: Span },
     /// A call took longer than it was given.
     Overdue(Wait),
+    /// A lock without a ttl, with a longer one than its holder asked for, or that is still there a ttl after the last holder.
+    Outlived(Seen),
+    /// A worker that was told to end and did not in its time, or not in good order, with the threads that did not.
+    Hung { worker: usize, threads: Vec<usize> },
 }
 
 impl Violation {
@@ -83,11 +103,13 @@ impl Violation {
             Violation::Failure { .. } => "failures",
             Violation::Slept { .. } => "slept",
             Violation::Overdue(_) => "overdue",
+            Violation::Outlived(_) => "outlived",
+            Violation::Hung { .. } => "hanging",
         }
     }
 
     /// All kinds.
-    pub(crate) const KINDS: [&'static str; 9] = [
+    pub(crate) const KINDS: [&'static str; 11] = [
         "overlaps",
         "regressions",
         "stale_writes",
@@ -97,6 +119,8 @@ impl Violation {
         "failures",
         "slept",
         "overdue",
+        "outlived",
+        "hanging",
     ];
 }
 

@@ -11,6 +11,7 @@ const KEYS: usize = 3;
 const WORKERS: usize = 4;
 const RULES: Rules = Rules {
     ttl: Duration::from_secs(1),
+    stepped: Duration::ZERO,
     turn: Duration::from_secs(1),
     wait: Duration::from_secs(4),
     poll: Duration::from_millis(240),
@@ -41,6 +42,9 @@ fn clean(seed: u64, rounds: usize) -> (Vec<Life>, Vec<Served>) {
                 served.push(Served { verb, key, fence, version, accepted: true });
             }
             at += MS;
+        }
+        for life in &mut lives {
+            life.records.push(Record { thread: key, key, event: Event::Done { at } });
         }
     }
     (lives, served)
@@ -285,6 +289,44 @@ fn a_holder_that_the_store_refuses_is_found_unless_the_server_lost_its_data() {
         evidence.story.refusals.push((7, 0));
         assert_eq!(judge(evidence), expected);
     }
+}
+
+#[test]
+fn a_lock_that_outlives_its_ttl_is_found() {
+    let ended = 10_000 * MS;
+    for (at, left, expected) in [
+        (5_000, Some(1_000), vec![]),
+        (5_000, Some(1_001), vec!["outlived"]),
+        (5_000, None, vec!["outlived"]),
+        (12_000, Some(1), vec![]),
+        (12_001, Some(1), vec!["outlived"]),
+    ] {
+        let seen = vec![Seen { key: 0, at: at * MS, left }];
+        assert_eq!(judge(Evidence { seen, ended, ..Evidence::default() }), expected, "{at} {left:?}");
+    }
+    let stepped = Rules { stepped: Duration::from_millis(500), ..RULES };
+    for (at, left, expected) in [(5_000, 1_500, 0), (5_000, 1_501, 1), (12_500, 1, 0), (12_501, 1, 1)] {
+        let seen = vec![Seen { key: 0, at: at * MS, left: Some(left) }];
+        let found = check(&Evidence { seen, ended, ..Evidence::default() }, &stepped);
+        assert_eq!(found.len(), expected, "{at} {left}");
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_is_found_and_one_that_was_killed_is_none() {
+    let life = |records: Vec<Event>| Life {
+        records: records.into_iter().map(|event| Record { thread: 1, key: 0, event }).collect(),
+        ..Life::default()
+    };
+    let judge = |life: Life| check(&Evidence { story: Story::of(&[life], 9), ..Evidence::default() }, &RULES);
+    let hung = |threads: &[usize]| vec![Violation::Hung { worker: 0, threads: threads.to_vec() }];
+    // Thread 0 has written nothing.
+    assert_eq!(judge(life(vec![Event::Waits { at: 1 }])), hung(&[0, 1]));
+    assert_eq!(judge(life(vec![Event::Waits { at: 1 }, Event::Busy { at: 2 }, Event::Done { at: 3 }])), hung(&[0]));
+    assert_eq!(judge(Life { killed: Some(2), ..life(vec![Event::Waits { at: 1 }]) }), vec![]);
+    // Killed because it did not end.
+    assert_eq!(judge(Life { killed: Some(2), hung: true, ..life(vec![Event::Waits { at: 1 }]) }), hung(&[0, 1]));
+    assert_eq!(judge(Life { killed: Some(2), hung: true, ..Life::default() }), hung(&[]));
 }
 
 #[test]
