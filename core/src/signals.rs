@@ -18,16 +18,14 @@ pub(crate) fn block_sigpipe() {
 /// Runs `work` on a thread of the program: whatever it writes to, no SIGPIPE reaches the program.
 pub(crate) fn without_sigpipe<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let pipe = sigpipe();
-    let before = pipe.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let before = Quiet { before: pipe.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok() };
     let outcome = work();
     if outcome.is_err() {
         // Raised or not, it waits no more; a failure here leaves things as they were without all this.
         let raised = SignalFd::with_flags(&pipe, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
         let _ = raised.and_then(|raised| raised.read_signal());
     }
-    if let Ok(before) = before {
-        let _ = before.thread_set_mask();
-    }
+    drop(before);
     outcome
 }
 
@@ -81,6 +79,14 @@ mod tests {
         }));
         assert_eq!(tells.recv().unwrap(), (true, false));
         threads.join();
+    }
+
+    #[test]
+    fn a_panic_left_sigpipe_blocked_on_a_thread_of_the_program() {
+        assert_eq!(without_sigpipe(|| Ok::<_, ()>(blocked(Signal::SIGPIPE))), Ok(true));
+        assert!(!blocked(Signal::SIGPIPE));
+        let panicked = std::panic::catch_unwind(|| without_sigpipe(|| -> Result<(), ()> { panic!("on purpose") }));
+        assert!(panicked.is_err() && !blocked(Signal::SIGPIPE));
     }
 
     #[test]

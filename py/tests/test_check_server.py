@@ -37,6 +37,15 @@ def test_a_finding_is_a_value_that_shows_as_one_line() -> None:
         finding.kind = "other"  # type: ignore[misc]
 
 
+def test_a_warning_counted_as_worse_than_a_problem() -> None:
+    assert max(Severity.INFO, Severity.PROBLEM, Severity.WARNING) is Severity.PROBLEM
+    assert sorted(Severity) == [Severity.INFO, Severity.WARNING, Severity.PROBLEM]
+    assert Severity.WARNING >= "warning" > Severity.INFO and not Severity.WARNING > "warning"
+    assert Severity.PROBLEM > "warning" and Severity.INFO < Severity.WARNING <= Severity.PROBLEM
+    with pytest.raises(ValueError, match="'dreadful' is not a valid Severity"):
+        assert Severity.INFO < "dreadful"
+
+
 def test_a_client_for_tests_answers_too() -> None:
     with MemoryClient() as client:
         (finding,) = client.check_server()

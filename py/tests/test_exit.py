@@ -56,7 +56,7 @@ def test_clients_that_came_and_went_left_something_behind(server: Server, prefix
     connections = server.call("INFO", "clients")
     environment = {"MALLOC_ARENA_MAX": "1"}
     assert run_program("opens_and_closes", server.url, prefix, env=environment) == ["nothing is left"]
-    assert eventually(lambda: connected(server.call("INFO", "clients")) <= connected(connections), 5)
+    assert eventually(lambda: connected(server.call("INFO", "clients")) <= connected(connections), 20)
 
 
 def connected(info: object) -> int:

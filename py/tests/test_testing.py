@@ -52,6 +52,16 @@ def test_a_lost_lock_is_known_at_once_to_its_holder_and_to_its_callback() -> Non
             lock.release()
 
 
+def test_advance_returned_before_the_callback_of_a_lost_lock() -> None:
+    for _ in range(50):
+        told: list[redlatch.LostInfo] = []
+        with MemoryClient() as client:
+            assert client.lock("order", on_lost=told.append).acquire()
+            client.lose("order")
+            client.advance(0.01)
+            assert [info.reason for info in told] == [LostReason.TAKEN]
+
+
 def test_losing_a_lock_that_nobody_has_is_a_mistake_of_the_test() -> None:
     with MemoryClient() as client, pytest.raises(NotHeldError, match="nobody has the lock 'order'"):
         client.lose("order")

@@ -20,7 +20,7 @@ static bool stopped(void) {
 
 /* Holds one lock all the time, under one token, renewed by the background and by hand. */
 static void *hold(void *name) {
-    redlatch_lock *lock = new_lock_with(shared.client, name, 3000, 0, 1);
+    redlatch_lock *lock = new_lock_with(shared.client, name, 10000, 0, 1);
     char first[REDLATCH_TOKEN_SIZE], token[REDLATCH_TOKEN_SIZE];
     EXPECT(REDLATCH_OK, redlatch_lock_acquire(lock, 5000));
     EXPECT(REDLATCH_OK, redlatch_lock_token(lock, first, sizeof first, NULL));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::transport::{Fault, FaultKind, Respondent};
+use crate::transport::{Fault, FaultKind, Respondent, presentable};
 
 use super::info::Info;
 use super::questions::Question;
@@ -63,11 +63,12 @@ impl Account {
 
     /// The value of a setting; `None` where the server does not know it, or does not tell.
     pub(super) fn setting(&self, name: &'static str) -> Option<String> {
-        match self.answer(Question::Setting(name))? {
+        let value = match self.answer(Question::Setting(name))? {
             Value::Array(pair) => pair.get(1).and_then(text),
             Value::Map(pairs) => pairs.first().and_then(|(_, value)| text(value)),
             _ => None,
-        }
+        };
+        value.map(|value| presentable(&value))
     }
 
     /// Whether it answers that a setting is on.

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The fields of all its sections.
+use crate::transport::presentable;
+
+/// The fields of all its sections. Their values are fit to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
     fields: HashMap<String, String>,
@@ -26,7 +28,7 @@ impl Info {
     pub(crate) fn parse(text: &str) -> Info {
         let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
         let fields = lines.filter_map(|line| line.split_once(':'));
-        Info { fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
+        Info { fields: fields.map(|(name, value)| (name.to_owned(), presentable(value))).collect() }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -102,5 +104,12 @@ mod tests {
         assert_eq!((replicas[1].address.as_str(), replicas[1].online), ("::1:6380", false));
         let unknown = Replica { address: "?:?".to_owned(), online: false, lag: None };
         assert_eq!(replicas[2..], [unknown]);
+    }
+
+    #[test]
+    fn a_server_wrote_lines_of_its_own_into_a_log() {
+        let info = Info::parse(&format!("maxmemory_policy:a\x1b[2J\rforged\0\r\nrole:{}", "x".repeat(10_000)));
+        assert_eq!(info.get("maxmemory_policy"), Some("a\u{fffd}[2J\u{fffd}forged\u{fffd}"));
+        assert!(info.get("role").unwrap().len() < 1_000);
     }
 }

@@ -133,3 +133,68 @@ impl Grant {
 fn limit(options: &LockOptions, granted: Moment) -> Option<Moment> {
     options.max_hold.map(|max_hold| granted.after(max_hold))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::margin;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(1_000_000_000 + millis * 1_000_000)
+    }
+
+    /// Granted by a request that was sent at 0.
+    fn grant(max_hold: Option<Duration>) -> Grant {
+        let options = LockOptions::new().ttl(TTL);
+        let options = max_hold.map_or(options.clone(), |max_hold| options.max_hold(max_hold));
+        let key = Key::new("lock:", "a").unwrap();
+        let spec = Arc::new(LockSpec { name: "a".into(), key, options });
+        Grant::new(spec, Token::foreign("t"), 7, at(0), false)
+    }
+
+    #[test]
+    fn a_renewal_counts_from_its_send_and_only_before_the_deadline() {
+        let grant = grant(None);
+        let end = |sent: u64| at(sent).after(TTL).nanos() - margin(TTL).as_nanos() as u64;
+        assert_eq!(grant.trusted_until().nanos(), end(0));
+        assert!(grant.renewed(at(4_000), at(3_000)));
+        assert_eq!((grant.sent(), grant.trusted_until().nanos()), (at(3_000), end(3_000)));
+        assert_eq!(grant.deadline(), Some(grant.trusted_until()));
+        assert!(!grant.renewed(at(13_000), at(12_000)), "its answer came after the deadline");
+        assert_eq!(grant.sent(), at(3_000), "and changed nothing");
+    }
+
+    #[test]
+    fn max_hold_counts_from_the_grant_and_no_renewal_moves_it() {
+        let grant = grant(Some(Duration::from_secs(12)));
+        assert_eq!(grant.limit(), Some(at(12_000)));
+        assert!(grant.renewed(at(9_000), at(9_000)));
+        assert_eq!((grant.deadline(), grant.trusted_until()), (Some(at(12_000)), at(12_000)));
+        assert_eq!(grant.expire(at(11_999)), None);
+        assert_eq!(grant.expire(at(12_000)), Some(Ended::Now(LostReason::MaxHold)));
+        assert_eq!(grant.deadline(), None);
+    }
+
+    // It may be executed for as long as the connection lives that it was sent over, whatever later tries are answered with.
+    #[test]
+    fn an_unanswered_renewal_is_remembered_until_one_is_answered() {
+        let grant = grant(None);
+        assert!(!grant.renewal_is_unanswered());
+        let before = grant.renewal_begins();
+        assert!(!before && grant.renewal_is_unanswered(), "under way, it may be executed");
+        grant.renewal_failed(true);
+        // The next one is refused, and so was not executed.
+        let before = grant.renewal_begins();
+        assert!(before, "the one before it still may be");
+        grant.renewal_failed(before);
+        assert!(grant.renewal_is_unanswered());
+        let _ = grant.renewal_begins();
+        assert!(grant.renewed(at(4_000), at(3_000)));
+        assert!(!grant.renewal_is_unanswered());
+        assert!(!grant.renewal_begins());
+        grant.renewal_failed(false);
+        assert!(!grant.renewal_is_unanswered(), "refused: nothing is on its way");
+    }
+}

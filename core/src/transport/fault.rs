@@ -101,8 +101,11 @@ impl Fault {
 
     /// The same, without a secret of the request that the server's words may repeat.
     pub(crate) fn without(mut self, secret: &str) -> Fault {
-        if !secret.is_empty() {
-            self.detail = self.detail.replace(secret, "***");
+        if !secret.is_empty() && self.detail.contains(secret) {
+            // All of the words go: with a hole in words that everyone knows, the hole is what is known. Codes are no words.
+            let code = self.detail.split(' ').next().filter(|code| code.bytes().all(|byte| byte.is_ascii_uppercase()));
+            self.detail =
+                format!("{} (the server's words are not shown, they contain a secret)", code.unwrap_or("ERR"));
         }
         self
     }

@@ -46,6 +46,7 @@ pub(crate) use server::inspected;
 pub(crate) use single::Single;
 pub(crate) use tls::TlsFiles;
 pub(crate) use url::{Endpoint, Target};
+pub(crate) use words::presentable;
 
 use crate::clock::Moment;
 use crate::protocol::{Acquire, Acquired, Inspection, Key, Release, ReleaseAnswer, Renew, Renewal};

@@ -43,7 +43,7 @@ impl Target {
             return Err(refuse("rediss:// needs redlatch built with its `tls` feature"));
         }
         match scheme {
-            "redis" | "rediss" if url.contains('?') => {
+            "redis" | "rediss" if has_query(url) => {
                 return Err(refuse("it takes no query: the database is its path, and a ? elsewhere is written %3F"));
             }
             "redis" | "rediss" => {}
@@ -189,6 +189,11 @@ fn check_characters(url: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Whether something follows a `?`.
+fn has_query(url: &str) -> bool {
+    url.split_once('?').is_some_and(|(_, query)| query.split('&').any(|pair| !pair.is_empty()))
+}
+
 /// The URL of a Unix socket.
 fn check_socket(url: &str) -> Result<(), String> {
     let (_, rest) = url.split_once("://").unwrap_or_default();
@@ -236,6 +241,8 @@ mod tests {
         assert_eq!(shown("unix:///run/redis.sock?db=2"), "unix:///run/redis.sock?db=2");
         assert_eq!(shown("redis+unix:///run/a%20b?user=me&pass=s3cret"), "unix:///run/a b?db=0");
         assert_eq!(shown("unix:///run/a%20b%3Fc%25/%C3%A9%0A%FF?pass=x"), "unix:///run/a b%3Fc%25/é%0A%FF?db=0");
+        assert_eq!(shown("redis://localhost/1?"), "redis://localhost:6379/1");
+        assert_eq!(shown("unix:///run/redis.sock?db=2&"), "unix:///run/redis.sock?db=2");
         assert_eq!(shown("memory://"), "memory None");
         assert_eq!(shown("memory://shared"), "memory Some(\"shared\")");
     }

@@ -8,6 +8,9 @@ use uuid::Uuid;
 /// Most characters that are passed on.
 const LONGEST: usize = 500;
 
+/// Length of the random part of a token.
+const ID: usize = uuid::fmt::Hyphenated::LENGTH;
+
 /// What comes before the arguments of an unknown command.
 const REPEATED: &str = ", with args beginning with: ";
 
@@ -19,11 +22,13 @@ pub(crate) fn presentable(text: &str) -> String {
     };
     // Not a space, which would end a word that was none.
     let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    let mut shown: String = text.chars().take(LONGEST).map(printable).collect();
+    // A token across the cut is hidden as well.
+    let whole: String = text.chars().take(LONGEST + ID).map(printable).collect();
+    let mut shown: String = without_ids(&whole).chars().take(LONGEST).collect();
     if repeats || text.chars().nth(LONGEST).is_some() {
         shown.push('…');
     }
-    without_ids(&shown)
+    shown
 }
 
 /// Whether a server may name this as a host: without what would end a word, or a line of a log.
@@ -34,13 +39,12 @@ pub(crate) fn is_host(text: &str) -> bool {
 
 /// The random part of a token is a UUID, and all of its secret.
 fn without_ids(text: &str) -> String {
-    const LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        if rest.get(..LENGTH).is_some_and(|id| Uuid::try_parse(id).is_ok()) {
+        if rest.get(..ID).is_some_and(|id| Uuid::try_parse(id).is_ok()) {
             shown.push('…');
-            rest = &rest[LENGTH..];
+            rest = &rest[ID..];
         } else {
             shown.push(first);
             rest = &rest[first.len_utf8()..];
@@ -59,6 +63,15 @@ mod tests {
         assert_eq!(presentable(&format!("ERR what is {id}@host:7 to me")), "ERR what is …@host:7 to me");
         let text = format!("ERR unknown command 'EVALSHA', with args beginning with: '{id}@host:7' ");
         assert_eq!(presentable(&text), "ERR unknown command 'EVALSHA', with args beginning with: …");
+    }
+
+    #[test]
+    fn a_token_across_the_end_of_what_is_shown_showed_most_of_it() {
+        let id = "0191d2c4-51a3-4f0e-9d4c-0c2f4a7b9e11";
+        for before in LONGEST - ID..LONGEST {
+            let shown = presentable(&format!("{}{id}@host:7", "x".repeat(before)));
+            assert!(!shown.contains("0191"), "{before}: {shown}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ class LostReason(str, enum.Enum):
 
 
 class Severity(str, enum.Enum):
-    """How bad a ``Finding`` is. Equal to its word, for logs and metrics."""
+    """How bad a ``Finding`` is. Equal to its word, for logs and metrics; ordered by how bad it is, a problem the greatest."""
 
     PROBLEM = "problem"
     """Locks are unsafe as the server is run, or cannot be had at all."""
@@ -43,6 +43,22 @@ class Severity(str, enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    # Those of str would order the words.
+    def __lt__(self, other: str) -> bool:
+        return self._rank() < Severity(other)._rank()
+
+    def __le__(self, other: str) -> bool:
+        return self._rank() <= Severity(other)._rank()
+
+    def __gt__(self, other: str) -> bool:
+        return self._rank() > Severity(other)._rank()
+
+    def __ge__(self, other: str) -> bool:
+        return self._rank() >= Severity(other)._rank()
+
+    def _rank(self) -> int:
+        return -list(Severity).index(self)
 
 
 @dataclass(frozen=True)

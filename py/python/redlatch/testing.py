@@ -93,6 +93,7 @@ class MemoryClient(Client):
     def lose(self, name: str) -> None:
         """Takes the lock ``name`` away from its holder, who knows at once that it is lost, as ``taken``.
 
+        ``on_lost`` runs on a thread of its own: ``advance(0.01)`` afterwards returns when it has run.
         Raises ``NotHeldError`` when nobody has it.
         """
         if not self._native.lose(name):

@@ -86,15 +86,15 @@ fn a_lock_that_may_not_be_renewed_any_more_took_the_others_of_its_batch_along() 
         let server = Server::builder(kind).user("app on >pw ~* &* +@all").start();
         let client = Client::open(&server.url_as("app", "pw")).unwrap();
         let losses = Losses::default();
-        let hold = |name: &str| client.lease(name, losses.options(millis(1_500))).unwrap();
+        let hold = |name: &str| client.lease(name, losses.options(3 * SECOND)).unwrap();
         let leases = ["first", "denied", "last"].map(hold);
         let rules = ["first", "last"].map(|name| [format!("~lock:{name}"), format!("~{{lock:{name}}}:*")]);
         let rules = ["ACL", "SETUSER", "app", "resetkeys"].map(str::to_owned).into_iter().chain(rules.concat());
         server.query::<()>(&rules.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>());
 
-        assert_eq!(losses.wait_for("denied", 3 * SECOND).0, LostReason::Expired, "{kind}");
-        // Two more ttls: the others are renewed on.
-        thread::sleep(3 * SECOND);
+        assert_eq!(losses.wait_for("denied", 6 * SECOND).0, LostReason::Expired, "{kind}");
+        // Another ttl and more: the others are renewed on.
+        thread::sleep(4 * SECOND);
         assert_eq!(losses.all().len(), 1, "{kind}: {:?}", losses.all());
         let held = leases.each_ref().map(|lease| lease.is_held());
         assert_eq!(held, [true, false, true], "{kind}");

@@ -137,9 +137,9 @@ fn broken_replies_to_background_renewals_are_retried_until_one_is_sound() {
         for fault in [ReplyFault::CutAfter(3), ReplyFault::Replace(b"*0\r\n".to_vec()), ReplyFault::Swallow] {
             let met = proxy.traffic().faults_met;
             proxy.fault_next_reply_to(&Script::Renew.needle(), fault);
-            assert_eventually("the fault has met a renewal", ms(2_000), || proxy.traffic().faults_met > met);
+            assert_eventually("the fault has met a renewal", ms(5_000), || proxy.traffic().faults_met > met);
             let before = renewed(&client);
-            assert_eventually("the lease is renewed", ms(2_000), || renewed(&client) > before);
+            assert_eventually("the lease is renewed", ms(5_000), || renewed(&client) > before);
         }
         lease.check().unwrap();
         let stats = client.stats();

@@ -50,6 +50,8 @@ fn is_full(account: &Account, notes: &mut Notes<'_>) {
         (Some(used), Some(limit)) if limit > 0 => (used, limit),
         _ => return,
     };
+    // The limit does not count what waits for replicas and for the append-only file.
+    let used = used.saturating_sub(info.number("mem_not_counted_for_evict").unwrap_or(0));
     let percent = u128::from(used) * 100 / u128::from(limit);
     let what = format!("{used} of {limit} bytes are used, {percent} % of its memory limit");
     let then = "new locks and waiters are refused (OOM, Unavailable for callers), while renewals and releases go on";
@@ -144,6 +146,9 @@ mod tests {
         assert_eq!((of(89, 100), of(90, 100), of(99, 100)), (None, Some(Warning), Some(Warning)));
         assert_eq!((of(100, 100), of(u64::MAX, 100)), (Some(Problem), Some(Problem)));
         assert_eq!(of(1_000, 0), None, "no limit");
+        let buffers =
+            "maxmemory_policy:noeviction\r\nused_memory:150\r\nmaxmemory:100\r\nmem_not_counted_for_evict:70\r\n";
+        assert_eq!(found(FindingKind::MemoryLimit, buffers, &[]), None, "buffers of replicas do not count");
     }
 
     #[test]

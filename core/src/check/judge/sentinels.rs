@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::check::account::text;
 use crate::check::finding::{Finding, FindingKind, Severity};
-use crate::transport::{Fault, FaultKind, Respondent};
+use crate::transport::{Fault, FaultKind, Respondent, presentable};
 
 /// With fewer of them the loss of one leaves no majority.
 const ENOUGH: u64 = 3;
@@ -119,7 +119,10 @@ struct Primary {
 impl Primary {
     fn read(said: &HashMap<String, String>) -> Option<Primary> {
         let (host, port) = (said.get("ip")?, said.get("port")?);
-        Some(Primary { address: format!("{host}:{port}"), run_id: said.get("runid").cloned().unwrap_or_default() })
+        Some(Primary {
+            address: presentable(&format!("{host}:{port}")),
+            run_id: said.get("runid").cloned().unwrap_or_default(),
+        })
     }
 
     /// One sentinel may name a server by its address, another one by its host name.

@@ -64,7 +64,8 @@ fn state(account: &Account, notes: &mut Notes<'_>) {
     let refuses =
         info.is("rdb_last_bgsave_status", "err").then_some([stops, saves]).filter(|both| !both.contains(&Some(false)));
     let why_no_writes = || {
-        if info.is("aof_last_write_status", "err") {
+        // The error stays there when the file is no longer written.
+        if info.is("aof_last_write_status", "err") && !info.is("aof_enabled", "0") {
             return Some(
                 "it could not write its append-only file (MISCONF): free its disk, look at its log".to_owned(),
             );
@@ -216,6 +217,8 @@ mod tests {
         let refusing = |info: &str, settings: &[_]| of(FindingKind::Refusing, &account(info, settings));
         assert_eq!(refusing("aof_last_write_status:ok\r\nrdb_last_bgsave_status:ok", &[]), None);
         assert_eq!(refusing("aof_last_write_status:err", &[]), Some(Problem));
+        assert_eq!(refusing("aof_enabled:1\r\naof_last_write_status:err", &[]), Some(Problem));
+        assert_eq!(refusing("aof_enabled:0\r\naof_last_write_status:err", &[]), None, "it is no longer written");
         let failed = "rdb_last_bgsave_status:err";
         assert_eq!(refusing(failed, &[("save", "60 1"), ("stop-writes-on-bgsave-error", "yes")]), Some(Problem));
         assert_eq!(refusing(failed, &[("save", ""), ("stop-writes-on-bgsave-error", "yes")]), None);
