@@ -812,7 +812,7 @@ public:
 
     /// Looks whether the server is fit for locks, for the start of a program or by hand; the worst finding first. Where
     /// none is a severity::problem or "not_checked" locks can be had, and are kept as long as the server runs as it does
-    /// now.
+    /// now, if the user has all access rules of docs/operations.md: only a part of them is tried.
     ///
     /// Writes nothing, and leaves no connection behind. What the access rules do not let it ask is a finding of the kind
     /// "not_checked", no exception. Blocks for connect_timeout + 4 x io_timeout at most for one server, and in all for 5

@@ -40,7 +40,8 @@ pub type OnFinding = Option<
 /// access rules, replicas, sentinels or nodes of a cluster, clocks, and how long a request takes from here. Calls
 /// callback for each finding, the worst first, on this thread and before this returns; NULL for none. *worst gets the
 /// greatest severity, 0 where nothing was found; NULL for none. Below REDLATCH_SEVERITY_PROBLEM, and
-/// without a finding of the kind "not_checked", locks can be had, and are kept as long as the server runs as it does now.
+/// without a finding of the kind "not_checked", locks can be had, and are kept as long as the server runs as it does now, if
+/// the user has all access rules of docs/operations.md: only a part of them is tried.
 ///
 /// Writes nothing, and leaves no connection behind. What the access rules do not let it ask is a finding of the kind
 /// "not_checked", no failure. Later versions may add kinds.

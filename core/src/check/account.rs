@@ -56,6 +56,11 @@ impl Account {
         self.refusal(question).is_some_and(|fault| fault.kind == FaultKind::Permission)
     }
 
+    /// Whether the server has no such command, or has it under another name.
+    pub(super) fn lacks(&self, question: Question) -> bool {
+        self.refusal(question).is_some_and(|fault| is_unknown(&fault))
+    }
+
     /// The value of a setting; `None` where the server does not know it, or does not tell.
     pub(super) fn setting(&self, name: &'static str) -> Option<String> {
         let value = match self.answer(Question::Setting(name))? {
@@ -91,6 +96,11 @@ impl TimeSample {
         let server = Duration::from_secs(number(seconds)?).saturating_add(Duration::from_micros(number(micros)?));
         Some(TimeSample { trip, server, here })
     }
+}
+
+/// Whether a server says in this way that it does not know the command.
+pub(super) fn is_unknown(fault: &Fault) -> bool {
+    fault.kind == FaultKind::Incompatible && fault.detail.to_ascii_lowercase().contains("unknown command")
 }
 
 /// A reply of text.

@@ -70,7 +70,7 @@ kinds! {
     ClusterNode "cluster_node",
     /// The cluster, or a node of it, says that it does not serve all slots.
     ClusterState "cluster_state",
-    /// A primary of the cluster, or a sentinel, gives no usable answer.
+    /// A primary of the cluster, or a sentinel, gives no usable answer, or the sentinel does not know the service.
     Unreachable "unreachable",
     /// The server still loads its data.
     Loading "loading",
@@ -78,9 +78,11 @@ kinds! {
     Refusing "refusing",
     /// The server runs no scripts.
     Scripting "scripting",
+    /// A command that locks need is not there under its name.
+    MissingCommand "missing_command",
     /// The access rules deny a command or key that locks need.
     AccessDenied "access_denied",
-    /// The access rules deny push: waiters poll.
+    /// The access rules deny push, or its commands are not there: waiters poll.
     PushDenied "push_denied",
     /// The server is older than what redlatch is tested on.
     Version "version",
@@ -104,6 +106,8 @@ kinds! {
     Unacknowledged "unacknowledged",
     /// After a failover the former primary may go on granting locks.
     FormerPrimary "former_primary",
+    /// Sentinels name different primaries: each grants the same lock.
+    DifferentPrimaries "different_primaries",
     /// The sentinels are too few to agree on a failover.
     Quorum "quorum",
     /// The server has too few connections left for this client.
@@ -114,7 +118,7 @@ kinds! {
     Clock "clock",
     /// How long a request takes, and which ttl that supports.
     RoundTrip "round_trip",
-    /// A part of the check was refused.
+    /// A part of the check was refused, or no time was left for it.
     NotChecked "not_checked",
     /// `memory://`: locks of this process only.
     Memory "memory",

@@ -21,8 +21,6 @@ pub(crate) struct Replica {
     pub(crate) online: bool,
     /// Time since it was last heard of.
     pub(crate) lag: Option<Duration>,
-    /// Bytes of the replication stream that it lacks.
-    pub(crate) behind: Option<u64>,
 }
 
 impl Info {
@@ -54,14 +52,13 @@ impl Info {
 
     /// The replicas of a primary, in its order.
     pub(crate) fn replicas(&self) -> Vec<Replica> {
-        let offset: Option<u64> = self.number("master_repl_offset");
         let rows = (0..).map_while(|n| self.get(&format!("slave{n}")));
-        rows.map(|row| replica(row, offset)).collect()
+        rows.map(replica).collect()
     }
 }
 
 /// A row such as `ip=127.0.0.1,port=7001,state=online,offset=42,lag=0`.
-fn replica(row: &str, of_primary: Option<u64>) -> Replica {
+fn replica(row: &str) -> Replica {
     let fields: HashMap<&str, &str> = row.split(',').filter_map(|pair| pair.split_once('=')).collect();
     let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
     let text = |name: &str| fields.get(name).copied().unwrap_or("?");
@@ -69,7 +66,6 @@ fn replica(row: &str, of_primary: Option<u64>) -> Replica {
         address: format!("{}:{}", text("ip"), text("port")),
         online: text("state") == "online",
         lag: number("lag").map(Duration::from_secs),
-        behind: of_primary.zip(number("offset")).map(|(primary, own)| primary.saturating_sub(own)),
     }
 }
 
@@ -103,10 +99,10 @@ mod tests {
                     slave1:ip=::1,port=6380,state=wait_bgsave,offset=0,lag=0\r\nslave2:nonsense\r\n";
         let replicas = Info::parse(text).replicas();
         let second = Some(Duration::from_secs(1));
-        let first = Replica { address: "10.0.0.2:6379".to_owned(), online: true, lag: second, behind: Some(100) };
+        let first = Replica { address: "10.0.0.2:6379".to_owned(), online: true, lag: second };
         assert_eq!(replicas[0], first);
         assert_eq!((replicas[1].address.as_str(), replicas[1].online), ("::1:6380", false));
-        let unknown = Replica { address: "?:?".to_owned(), online: false, lag: None, behind: None };
+        let unknown = Replica { address: "?:?".to_owned(), online: false, lag: None };
         assert_eq!(replicas[2..], [unknown]);
     }
 
@@ -115,11 +111,5 @@ mod tests {
         let info = Info::parse(&format!("maxmemory_policy:a\x1b[2J\rforged\0\r\nrole:{}", "x".repeat(10_000)));
         assert_eq!(info.get("maxmemory_policy"), Some("a\u{fffd}[2J\u{fffd}forged\u{fffd}"));
         assert!(info.get("role").unwrap().len() < 1_000);
-    }
-
-    #[test]
-    fn a_replica_that_is_ahead_by_the_time_it_is_read_is_not_behind() {
-        let text = "master_repl_offset:10\r\nslave0:ip=h,port=1,state=online,offset=12,lag=0";
-        assert_eq!(Info::parse(text).replicas()[0].behind, Some(0));
     }
 }

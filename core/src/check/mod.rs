@@ -8,6 +8,8 @@ mod info;
 mod judge;
 mod questions;
 
+use std::time::Duration;
+
 use redis::{Cmd, Value};
 use uuid::Uuid;
 
@@ -27,6 +29,12 @@ use questions::{Subject, command, questions};
 
 /// How often the round trip is measured; less often where all that would take longer than `io_timeout`.
 const TRIPS: usize = 9;
+
+/// The same for each of several nodes, so that the time is enough for more of them.
+const TRIPS_OF_A_NODE: usize = 3;
+
+/// What is cut off so shortly before the end of the check had no time left.
+const NO_TIME: Duration = Duration::from_millis(10);
 
 /// Connections of a client besides its pool and its renewal: for releases, for those in the background, and its inbox.
 const CONNECTIONS_BESIDES: u64 = 3;
@@ -53,9 +61,9 @@ pub(crate) fn check_server(config: &EngineConfig, key: Option<&Key>) -> Result<V
     let check = Check { config, subject: Subject { key, inbox: &inbox, waits: config.replication.is_some() }, end };
     let mut found = match transport.deployment(found_by)? {
         Deployment::Memory => vec![memory(transport.server())],
-        Deployment::Server(server) => judge::server(&check.account(server)?, &check.terms(Place::Alone)),
+        Deployment::Server(server) => judge::server(&check.account(server, TRIPS)?, &check.terms(Place::Alone)),
         Deployment::Sentinels { service, primary, sentinels } => {
-            let mut found = judge::server(&check.account(primary)?, &check.terms(Place::BehindSentinels));
+            let mut found = judge::server(&check.account(primary, TRIPS)?, &check.terms(Place::BehindSentinels));
             let accounts: Vec<_> = sentinels.into_iter().map(|it| check.sentinel(it, &service)).collect();
             found.extend(judge::sentinels(&accounts, &service));
             found
@@ -88,21 +96,18 @@ impl Check<'_> {
     fn nodes(&self, nodes: Vec<Respondent>, uncovered: usize, url: &str) -> Result<Vec<Finding>, Fault> {
         let terms = self.terms(Place::InCluster);
         let mut found = Vec::from_iter(judge::uncovered(uncovered, url));
+        let trips = if nodes.len() > 1 { TRIPS_OF_A_NODE } else { TRIPS };
         let (mut answered, mut failed) = (false, None);
         for node in nodes {
             let name = node.name();
-            match self.account(node) {
+            match self.account(node, trips) {
                 Ok(account) => {
                     answered = true;
                     found.extend(judge::server(&account, &terms));
                 }
                 Err(fault) => {
-                    let message = format!(
-                        "this primary of the cluster gives no usable answer ({}): locks in its slots are Unavailable until it is back, or a \
-                         replica has taken over",
-                        fault.detail
-                    );
-                    found.push(Finding::new(Severity::Problem, FindingKind::Unreachable, &name, message));
+                    let is_over = self.end.since(self.config.clock.now()) < NO_TIME;
+                    found.push(judge::silent(&name, &fault, is_over));
                     failed.get_or_insert(fault);
                 }
             }
@@ -113,8 +118,8 @@ impl Check<'_> {
         }
     }
 
-    /// Asks one server everything.
-    fn account(&self, mut server: Respondent) -> Result<Account, Fault> {
+    /// Asks one server everything, and measures this many round trips.
+    fn account(&self, mut server: Respondent, trips: usize) -> Result<Account, Fault> {
         let asked = questions(&self.subject);
         let commands: Vec<Cmd> = asked.iter().map(|question| question.command(&self.subject)).collect();
         let answers = self.ask(&mut server, &commands, true)?;
@@ -125,7 +130,7 @@ impl Check<'_> {
         }
         let mut account = Account::new(server.name(), asked.into_iter().zip(answers).collect());
         if !account.is_sentinel() {
-            account.times = self.measure(&mut server)?;
+            account.times = self.measure(&mut server, trips)?;
             let subscribe = [command(&["SUBSCRIBE", self.subject.inbox])];
             account.subscribed = self.ask(&mut server, &subscribe, false)?.pop();
         }
@@ -133,11 +138,11 @@ impl Check<'_> {
     }
 
     /// Asks for the time again and again, for `io_timeout` in all.
-    fn measure(&self, server: &mut Respondent) -> Result<Vec<TimeSample>, Fault> {
+    fn measure(&self, server: &mut Respondent, trips: usize) -> Result<Vec<TimeSample>, Fault> {
         let clock = &self.config.clock;
         let by = clock.now().after(self.config.io_timeout);
         let mut samples = Vec::new();
-        while samples.len() < TRIPS && (samples.is_empty() || clock.now() < by) {
+        while samples.len() < trips && (samples.is_empty() || clock.now() < by) {
             let answers = self.exchange(server, &[command(&["TIME"])], false)?;
             // Between sending and the end of the trip, so that a pause of this thread here counts as trip.
             let here = clock::wall();

@@ -1,5 +1,5 @@
 //! What a server is asked. Nothing of it changes data: each is a request that only reads, or that the server refuses
-//! because of its arguments once it has let the command pass.
+//! because of its arguments, some once it has let the command pass, others before it looks at the access rules.
 
 use redis::Cmd;
 
@@ -27,6 +27,9 @@ pub(super) enum Question {
     Ping,
     /// For no replica at all.
     Wait,
+    Time,
+    /// A command of the scripts, without its arguments: whether it is there under its name.
+    Bare(&'static str),
 }
 
 pub(super) const SAVE: &str = "save";
@@ -38,6 +41,12 @@ pub(super) const TIMEOUT: &str = "timeout";
 pub(super) const ACTIVE_REPLICA: &str = "active-replica";
 
 pub(super) const SETTINGS: [&str; 6] = [SAVE, APPENDFSYNC, STOP_WRITES, MIN_REPLICAS_TO_WRITE, TIMEOUT, ACTIVE_REPLICA];
+
+/// The commands that scripts call, besides those that are asked with arguments. None of them does anything without.
+pub(super) const BARE: [&str; 15] = [
+    "GET", "SET", "DEL", "PTTL", "PEXPIRE", "ZADD", "ZCARD", "ZRANGE", "ZRANK", "ZREM", "ZSCORE", "HDEL", "HGET",
+    "HGETALL", "HSET",
+];
 
 /// What the questions are about.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +67,8 @@ pub(super) fn questions(subject: &Subject<'_>) -> Vec<Question> {
     if subject.key.is_some() {
         all.extend([Question::LockKey, Question::SiblingKey]);
     }
+    all.push(Question::Time);
+    all.extend(BARE.map(Question::Bare));
     all.extend([Question::Subscribers, Question::Publish, Question::Ping]);
     if subject.waits {
         all.push(Question::Wait);
@@ -79,6 +90,8 @@ impl Question {
             Question::Publish => &["PUBLISH", subject.inbox, "check"],
             Question::Ping => &["PING"],
             Question::Wait => &["WAIT", "0", "1"],
+            Question::Time => &["TIME"],
+            Question::Bare(name) => &[name],
         };
         command(words)
     }
@@ -97,6 +110,16 @@ impl Question {
             Question::Publish => "PUBLISH",
             Question::Ping => "PING",
             Question::Wait => "WAIT",
+            Question::Time => "TIME",
+            Question::Bare(name) => name,
+        }
+    }
+
+    /// The command that it asks with.
+    pub(super) fn command_name(self) -> &'static str {
+        match self {
+            Question::LockKey | Question::SiblingKey => "EXISTS",
+            other => other.right(),
         }
     }
 }

@@ -196,7 +196,8 @@ impl Client {
     /// the access rules, replicas, sentinels or nodes of the cluster, clocks, and how long a request takes from here. The
     /// worst comes first. Where no finding is a [`Problem`](crate::Severity::Problem), and none says that a part was
     /// [`NotChecked`](crate::FindingKind::NotChecked), locks can be had, and are kept as long as the server runs as it does
-    /// now. `docs/operations.md` has the list of kinds.
+    /// now, if the user has all access rules of `docs/operations.md`: only a part of them is tried. That page has the list of
+    /// kinds.
     ///
     /// Each server is asked over one connection of its own, which is closed before this returns. Nothing is written: it asks
     /// with commands that only read, or that a server refuses for their arguments, and publishes one message that nobody

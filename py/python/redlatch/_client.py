@@ -235,8 +235,9 @@ class Client:
 
         Its settings, state and version, the access rules, replicas, sentinels or nodes of a cluster, clocks, and how
         long a request takes from here. Where no finding is a ``Severity.PROBLEM`` or ``"not_checked"``, locks can be
-        had, and are kept as long as the server runs as it does now. What the access rules do not let it ask is a
-        finding of the kind ``"not_checked"``, never an exception. ``docs/operations.md`` has the list of kinds.
+        had, and are kept as long as the server runs as it does now, if the user has all access rules of
+        ``docs/operations.md``: only a part of them is tried. What they do not let it ask is a finding of the kind
+        ``"not_checked"``, never an exception. That page has the list of kinds.
 
         Writes nothing, and leaves no connection behind. Blocks, without the GIL, for at most 5 times
         ``connect_timeout`` and ``io_timeout`` together, one server for ``connect_timeout`` and 4 times

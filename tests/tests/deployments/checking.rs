@@ -159,6 +159,32 @@ fn commands_that_were_renamed_are_found() {
 }
 
 #[test]
+fn other_commands_that_were_renamed_went_unnoticed() {
+    use FindingKind::{FewReplicas, MissingCommand, NotChecked, PushDenied};
+    let Some(kind) = any_server() else { return };
+    let renamed = |commands: &[&str]| {
+        let each = |it: ServerBuilder, command: &&str| it.config("rename-command", &format!("{command} \"\""));
+        commands.iter().fold(durable(Server::builder(kind)), each).start()
+    };
+    let needed = ["EXISTS", "GET", "PTTL", "ZCARD", "ZRANGE", "ZRANK", "ZSCORE", "HGET", "HGETALL", "SET", "DEL"];
+    let others = ["PEXPIRE", "ZADD", "ZREM", "HDEL", "HSET", "WAIT", "TIME"];
+    let server = renamed(&[&needed[..], &others].concat());
+    let locked = Client::open(&server.url()).unwrap().lock("a").unwrap().try_acquire();
+    assert!(locked.is_err(), "{locked:?}");
+    let found = check_as(Client::builder(&server.url()).min_replicas(1));
+    let problem = Severity::Problem;
+    assert_kinds(&found, &[(FewReplicas, problem), (MissingCommand, problem), (NotChecked, Severity::Info)]);
+    let text = message(&found, MissingCommand);
+    assert!(needed.iter().chain(&others).all(|command| text.contains(command)), "{text}");
+
+    let server = renamed(&["PUBLISH", "SUBSCRIBE", "PUBSUB"]);
+    let found = check(&server.url());
+    assert_kinds(&found, &[(PushDenied, Severity::Warning)]);
+    let text = message(&found, PushDenied);
+    assert!(["PUBLISH", "SUBSCRIBE", "NUMSUB"].iter().all(|command| text.contains(command)), "{text}");
+}
+
+#[test]
 fn what_the_access_rules_deny_is_found_and_never_an_error() {
     each_server_with(durable, |server| {
         use FindingKind::{AccessDenied, NotChecked, PushDenied};
@@ -188,7 +214,14 @@ fn what_the_access_rules_deny_is_found_and_never_an_error() {
             assert_kinds(&found, &[(PushDenied, Severity::Warning)]);
             assert!(message(&found, PushDenied).contains(word), "{found:#?}");
         }
-        for (rules, word) in [("-config", "CONFIG GET"), ("-info", "INFO"), ("-time", "TIME")] {
+        // A server looks at the arguments first, so nothing tells of these without having them carried out.
+        for rules in ["-set", "-zadd"] {
+            assert_kinds(&check_as(as_user(rules)), &[]);
+        }
+        let found = check_as(as_user("-time"));
+        assert_kinds(&found, &[(AccessDenied, Severity::Problem), (NotChecked, Severity::Info)]);
+        assert!(message(&found, AccessDenied).contains("TIME"), "{found:#?}");
+        for (rules, word) in [("-config", "CONFIG GET"), ("-info", "INFO")] {
             let found = check_as(as_user(rules));
             let left: Vec<_> = kinds(&found).into_iter().filter(|(kind, _)| *kind != "partial_persistence").collect();
             assert_eq!(left, [(NotChecked.as_str(), Severity::Info)], "{found:#?}");
@@ -237,7 +270,9 @@ fn a_store_in_the_process_is_told_as_such() {
 
 #[test]
 fn sentinels_are_asked_whether_they_can_agree() {
-    use FindingKind::{FormerPrimary, NotChecked, Quorum, SentinelPort, Unacknowledged, Unreachable};
+    use FindingKind::{
+        DifferentPrimaries, FormerPrimary, NotChecked, Quorum, SentinelPort, Unacknowledged, Unreachable,
+    };
     let Some(kind) = any_server() else { return };
     let less = "less on >it resetchannels -@all +sentinel|get-master-addr-by-name";
     let more = "+sentinel|master +sentinel|ckquorum";
@@ -275,6 +310,17 @@ fn sentinels_are_asked_whether_they_can_agree() {
 
     let port = check(&format!("redis://{}", group.sentinels()[0].addr()));
     assert_eq!(port.iter().map(Finding::kind).collect::<Vec<_>>(), [SentinelPort], "{port:#?}");
+
+    let astray = &group.sentinels()[2];
+    astray.query::<()>(&["SENTINEL", "REMOVE", "orders"]);
+    let found = check_as(strict());
+    assert_kinds(&found, &[(Unreachable, Severity::Warning)]);
+    assert!(message(&found, Unreachable).contains("does not know orders"), "{found:#?}");
+    let other = durable(Server::builder(kind)).start();
+    astray.query::<()>(&["SENTINEL", "MONITOR", "orders", "127.0.0.1", &other.port().to_string(), "2"]);
+    let found = check_as(strict());
+    assert!(kinds(&found).contains(&(DifferentPrimaries.as_str(), Severity::Problem)), "{found:#?}");
+    assert!(message(&found, DifferentPrimaries).contains(&other.port().to_string()), "{found:#?}");
 
     group.sentinels()[1..].iter().for_each(Server::kill);
     let gone = || kinds(&check_as(strict())).contains(&(Quorum.as_str(), Severity::Warning));

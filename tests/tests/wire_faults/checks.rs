@@ -1,5 +1,6 @@
 //! What `check_server` says of servers that answer what no installed one does.
 
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redlatch::{Client, Error, Finding, FindingKind, Severity};
@@ -70,6 +71,8 @@ fn what_a_server_says_of_itself_is_judged() {
         assert!(FIT.contains(field));
         assert_eq!(found(&FIT.replace(field, other)), [(kind, severity)], "{other}");
     }
+    let under_load = format!("{FIT}master_repl_offset:9000000\r\nslave0:ip=h,port=1,state=online,offset=9,lag=1\r\n");
+    assert_eq!(found(&under_load), [(Unacknowledged, Info)]);
     let lagging = format!("{FIT}master_repl_offset:9\r\nslave0:ip=h,port=1,state=online,offset=9,lag=60\r\n");
     assert_eq!(found(&lagging), [(ReplicaLag, Warning), (Unacknowledged, Info)]);
 }
@@ -115,13 +118,59 @@ fn a_part_that_is_denied_is_told_and_the_rest_is_judged() {
         });
         check(&server).unwrap()
     };
-    for command in ["INFO", "CONFIG", "TIME"] {
+    for command in ["INFO", "CONFIG"] {
         let found = denied(command);
         let not_checked = found.iter().find(|finding| finding.kind() == FindingKind::NotChecked).expect("it is told");
         assert!(not_checked.severity() == Severity::Info && not_checked.message().contains(command), "{not_checked}");
         let others = found.iter().filter(|finding| finding.kind() != FindingKind::RoundTrip);
         assert!(others.clone().all(|finding| finding.severity() == Severity::Info), "{found:#?}");
     }
+}
+
+#[test]
+fn a_failed_snapshot_was_called_a_refusal_where_the_settings_are_denied() {
+    let info = format!("{FIT}rdb_last_bgsave_status:err\r\n");
+    let server = FakeServer::start(move |request| match request[0].as_str() {
+        "CONFIG" => Answer::text("-NOPERM this user has no permissions"),
+        _ => fit(&info, request),
+    });
+    let found = check(&server).unwrap();
+    let refusing = found.iter().find(|finding| finding.kind() == FindingKind::Refusing).expect("it is told");
+    assert!(refusing.severity() == Severity::Warning && refusing.message().contains("may refuse"), "{refusing}");
+}
+
+#[test]
+fn healthy_nodes_were_called_unreachable_when_the_time_was_over() {
+    const NODES: u16 = 10;
+    let slots = Arc::new(OnceLock::<String>::new());
+    let start = |_| {
+        let slots = slots.clone();
+        FakeServer::start(move |request| match request[0].as_str() {
+            "CLUSTER" if request[1] == "SLOTS" => Answer::text(slots.get().expect("it is set")),
+            "CLUSTER" => bulk("cluster_state:ok\r\n"),
+            // Four late answers of each node: for all of them that is more than the 6 s of the check.
+            "TIME" => {
+                std::thread::sleep(ms(180));
+                Answer::Send(time(now()).into_bytes())
+            }
+            _ => fit(FIT, request),
+        })
+    };
+    let nodes: Vec<FakeServer> = (0..NODES).map(start).collect();
+    let rows = nodes.iter().zip(0..).map(|(node, n): (_, u16)| {
+        let (first, last) = (n * 1_600, if n == NODES - 1 { 16_383 } else { n * 1_600 + 1_599 });
+        format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{}\r\n", node.port())
+    });
+    let rows: String = rows.collect();
+    slots.set(format!("*{NODES}\r\n{}", rows.trim_end())).unwrap();
+    let url = format!("redis+cluster://127.0.0.1:{}", nodes[0].port());
+    let client = Client::builder(&url).connect_timeout(ms(500)).io_timeout(ms(700)).build().unwrap();
+    let found = client.check_server().unwrap();
+    let of = |kind| found.iter().filter(move |finding| finding.kind() == kind);
+    assert_eq!(of(FindingKind::Unreachable).count(), 0, "{found:#?}");
+    let left = of(FindingKind::NotChecked).filter(|finding| finding.message().starts_with("no time was left"));
+    let (left, measured) = (left.count(), of(FindingKind::RoundTrip).count());
+    assert!(left > 0 && measured > 0 && left + measured == usize::from(NODES), "{found:#?}");
 }
 
 #[test]

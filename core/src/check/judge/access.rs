@@ -1,8 +1,8 @@
 //! What the access rules deny: what locks need, what push needs, and what this check would like to see.
 
-use crate::check::account::Account;
+use crate::check::account::{Account, is_unknown};
 use crate::check::finding::FindingKind;
-use crate::check::questions::{Question, SETTINGS};
+use crate::check::questions::{BARE, Question, SETTINGS};
 use crate::transport::{Fault, FaultKind, Respondent};
 
 use super::{Notes, Place, Terms};
@@ -15,10 +15,12 @@ pub(super) fn judge(account: &Account, terms: &Terms, notes: &mut Notes<'_>) {
 }
 
 fn needed(account: &Account, notes: &mut Notes<'_>) {
-    let needed =
-        [Question::ScriptByHash, Question::ScriptWithSource, Question::LockKey, Question::SiblingKey, Question::Wait];
-    let denied: Vec<&str> =
-        needed.into_iter().filter(|question| account.is_denied(*question)).map(Question::right).collect();
+    // Without the first two there are no scripts, which is told by itself.
+    let scripts = [Question::ScriptByHash, Question::ScriptWithSource];
+    let others = [Question::Time, Question::LockKey, Question::SiblingKey, Question::Wait];
+    let others = || others.into_iter().chain(BARE.map(Question::Bare));
+    let denied = scripts.into_iter().chain(others()).filter(|question| account.is_denied(*question));
+    let denied: Vec<&str> = denied.map(Question::right).collect();
     if !denied.is_empty() {
         let message = format!(
             "the access rules deny {}: calls fail with a permission error. Compare the rules of this user with those in \
@@ -26,6 +28,17 @@ fn needed(account: &Account, notes: &mut Notes<'_>) {
             denied.join(", ")
         );
         notes.problem(FindingKind::AccessDenied, message);
+    }
+    let lacking = others().filter(|question| account.lacks(*question));
+    let mut lacking: Vec<&str> = lacking.map(Question::command_name).collect();
+    lacking.dedup();
+    if !lacking.is_empty() {
+        let message = format!(
+            "it knows no command {}, which locks need: no lock can be had here. Commands that locks use must not be renamed; where it \
+             never had them, take another server",
+            lacking.join(", ")
+        );
+        notes.problem(FindingKind::MissingCommand, message);
     }
 }
 
@@ -46,13 +59,14 @@ fn scripts(account: &Account, notes: &mut Notes<'_>) {
 }
 
 fn push(account: &Account, notes: &mut Notes<'_>) {
-    let denied = |fault: Option<Fault>| fault.is_some_and(|fault| fault.kind == FaultKind::Permission);
+    let prevents = |fault: &Fault| fault.kind == FaultKind::Permission || is_unknown(fault);
     let mut rights = Vec::new();
-    if denied(account.subscribed.as_ref().and_then(Respondent::refusal)) {
+    if account.subscribed.as_ref().and_then(Respondent::refusal).is_some_and(|fault| prevents(&fault)) {
         rights.push("SUBSCRIBE");
     }
     let others = [Question::Publish, Question::Subscribers, Question::Ping].into_iter();
-    rights.extend(others.filter(|question| account.is_denied(*question)).map(Question::right));
+    let others = others.filter(|question| account.refusal(*question).is_some_and(|fault| prevents(&fault)));
+    rights.extend(others.map(Question::right));
     if rights.is_empty() {
         return;
     }
@@ -64,8 +78,8 @@ fn push(account: &Account, notes: &mut Notes<'_>) {
          every second"
     };
     let message = format!(
-        "the access rules deny {} on redlatch:inbox:*: {then}. Allow &redlatch:inbox:* +subscribe +publish +ping \
-         +pubsub|numsub",
+        "the access rules deny, or the server does not know, {} on redlatch:inbox:*: {then}. Allow &redlatch:inbox:* +subscribe \
+         +publish +ping +pubsub|numsub, and do not rename these commands",
         rights.join(", ")
     );
     notes.warning(FindingKind::PushDenied, message);
@@ -93,7 +107,7 @@ fn not_checked(account: &Account, terms: &Terms, notes: &mut Notes<'_>) {
         parts.push("TIME (refused), so not its clock and the round trip".to_owned());
     }
     let subscribed = account.subscribed.as_ref().and_then(Respondent::refusal);
-    if let Some(fault) = subscribed.filter(|fault| fault.kind != FaultKind::Permission) {
+    if let Some(fault) = subscribed.filter(|fault| fault.kind != FaultKind::Permission && !is_unknown(fault)) {
         parts.push(format!("SUBSCRIBE ({}), so not whether waiters are woken", fault.detail));
     }
     if !parts.is_empty() {
@@ -125,14 +139,31 @@ mod tests {
 
     #[test]
     fn what_locks_need_and_the_rules_deny_is_a_problem() {
-        use Question::{LockKey, ScriptByHash, ScriptWithSource, SiblingKey, Wait};
-        for question in [ScriptByHash, ScriptWithSource, LockKey, SiblingKey, Wait] {
+        use Question::{Bare, LockKey, ScriptByHash, ScriptWithSource, SiblingKey, Time, Wait};
+        for question in [ScriptByHash, ScriptWithSource, LockKey, SiblingKey, Wait, Time, Bare("SET")] {
             let denied = answers(question, DENIED);
             assert_eq!(of(FindingKind::AccessDenied, &denied), Some(Problem), "{question:?}");
             assert_eq!(of(FindingKind::Scripting, &denied), None, "{question:?}");
         }
         assert_eq!(of(FindingKind::AccessDenied, &answers(LockKey, "-MOVED 1 h:1")), None);
         assert_eq!(of(FindingKind::AccessDenied, &answers(Question::Publish, DENIED)), None);
+    }
+
+    const UNKNOWN: &str = "-ERR unknown command 'X', with args beginning with: ";
+
+    #[test]
+    fn a_command_that_locks_need_and_the_server_lacks_went_unnoticed() {
+        use Question::{LockKey, Time, Wait};
+        for question in [LockKey, Time, Wait].into_iter().chain(BARE.map(Question::Bare)) {
+            let lacking = answers(question, UNKNOWN);
+            assert_eq!(of(FindingKind::MissingCommand, &lacking), Some(Problem), "{question:?}");
+            let there = answers(question, "-ERR wrong number of arguments for 'x' command");
+            assert_eq!(of(FindingKind::MissingCommand, &there), None, "{question:?}");
+        }
+        let both = answering(answers(LockKey, UNKNOWN), Question::SiblingKey, UNKNOWN);
+        let found = server(&both, &ALONE);
+        let finding = found.iter().find(|finding| finding.kind() == FindingKind::MissingCommand).unwrap();
+        assert!(finding.message().contains("no command EXISTS, which"), "{finding}");
     }
 
     #[test]
@@ -150,6 +181,7 @@ mod tests {
     fn what_push_needs_and_the_rules_deny_is_a_warning() {
         for question in [Question::Publish, Question::Subscribers, Question::Ping] {
             assert_eq!(of(FindingKind::PushDenied, &answers(question, DENIED)), Some(Warning), "{question:?}");
+            assert_eq!(of(FindingKind::PushDenied, &answers(question, UNKNOWN)), Some(Warning), "{question:?}");
         }
         assert_eq!(of(FindingKind::PushDenied, &answers(Question::Publish, "OK")), None);
         let subscribing = |words: &str| {
@@ -158,6 +190,7 @@ mod tests {
             of(FindingKind::PushDenied, &account)
         };
         assert_eq!((subscribing(DENIED), subscribing("*0")), (Some(Warning), None));
+        assert_eq!(subscribing(UNKNOWN), Some(Warning));
     }
 
     #[test]

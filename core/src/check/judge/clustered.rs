@@ -2,6 +2,7 @@
 
 use crate::check::account::Account;
 use crate::check::finding::{Finding, FindingKind, Severity};
+use crate::transport::{Fault, FaultKind};
 
 use super::{Notes, Place, Terms};
 
@@ -42,6 +43,21 @@ pub(in crate::check) fn uncovered(slots: usize, url: &str) -> Option<Finding> {
     (slots > 0).then(|| Finding::new(Severity::Problem, FindingKind::ClusterState, url, message))
 }
 
+/// A primary that could not be judged. That the check `is_over` says nothing of a node that has not answered by then.
+pub(in crate::check) fn silent(node: &str, fault: &Fault, is_over: bool) -> Finding {
+    if is_over && fault.kind == FaultKind::Unreachable {
+        let message = "no time was left to ask this primary of the cluster everything: nothing of it was checked. Raise io_timeout or \
+                       connect_timeout for the check, or look there by hand";
+        return Finding::new(Severity::Info, FindingKind::NotChecked, node, message);
+    }
+    let message = format!(
+        "this primary of the cluster gives no usable answer ({}): locks in its slots are Unavailable until it is back, or a \
+         replica has taken over",
+        fault.detail
+    );
+    Finding::new(Severity::Problem, FindingKind::Unreachable, node, message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::samples::{ALONE, severity};
@@ -61,6 +77,18 @@ mod tests {
         assert_eq!(found("1", "cluster_size:3"), Some(Severity::Problem));
         assert_eq!(found("1", "-NOPERM no permission"), Some(Severity::Problem));
         assert_eq!(found("1", "cluster_size:1"), Some(Severity::Warning));
+    }
+
+    #[test]
+    fn a_node_that_no_time_was_left_for_was_called_unreachable() {
+        let told = |fault: &Fault, is_over| {
+            let finding = silent("n", fault, is_over);
+            (finding.kind(), finding.severity())
+        };
+        let (late, loading) = (Fault::unreachable("no answer"), Fault::refusing("LOADING"));
+        let gone = (FindingKind::Unreachable, Severity::Problem);
+        assert_eq!(told(&late, true), (FindingKind::NotChecked, Severity::Info));
+        assert_eq!((told(&late, false), told(&loading, true)), (gone, gone));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod timing;
 
 use std::time::Duration;
 
-pub(super) use clustered::uncovered;
+pub(super) use clustered::{silent, uncovered};
 pub(super) use sentinels::{SentinelAccount, sentinels};
 
 use super::account::Account;

@@ -58,6 +58,11 @@ fn state(account: &Account, notes: &mut Notes<'_>) {
         );
         notes.problem(FindingKind::Loading, message);
     }
+    let stops = account.setting(STOP_WRITES).map(|value| value == "yes");
+    let saves = account.setting(SAVE).map(|points| !points.is_empty());
+    // Of a failed snapshot alone nothing follows: its settings say whether writes are refused.
+    let refuses =
+        info.is("rdb_last_bgsave_status", "err").then_some([stops, saves]).filter(|both| !both.contains(&Some(false)));
     let why_no_writes = || {
         // The error stays there when the file is no longer written.
         if info.is("aof_last_write_status", "err") && !info.is("aof_enabled", "0") {
@@ -65,9 +70,7 @@ fn state(account: &Account, notes: &mut Notes<'_>) {
                 "it could not write its append-only file (MISCONF): free its disk, look at its log".to_owned(),
             );
         }
-        let stops = account.setting(STOP_WRITES).is_none_or(|value| value == "yes");
-        let saves = account.setting(SAVE).is_none_or(|points| !points.is_empty());
-        if info.is("rdb_last_bgsave_status", "err") && stops && saves {
+        if refuses == Some([Some(true); 2]) {
             return Some("its last snapshot failed (MISCONF): free its disk and memory, look at its log".to_owned());
         }
         if info.version().is_some_and(|version| version < OLDEST_THAT_COUNTS_REPLICAS) {
@@ -82,6 +85,11 @@ fn state(account: &Account, notes: &mut Notes<'_>) {
     if let Some(why) = why_no_writes() {
         let message = format!("it refuses writes: {why}. Until then no lock can be had, renewed or released here");
         notes.problem(FindingKind::Refusing, message);
+    } else if refuses.is_some() {
+        let message = "its last snapshot failed, so it may refuse writes (MISCONF): it does where stop-writes-on-bgsave-error is yes and \
+                       save is set, which it did not tell. Then no lock can be had, renewed or released here. Free its disk and \
+                       memory, look at its log";
+        notes.warning(FindingKind::Refusing, message);
     }
     // A key may be at another node, and that one is asked too. That a cluster is down is told by its state.
     let elsewhere = ["LOADING", "MOVED", "ASK", "TRYAGAIN"];
@@ -124,8 +132,8 @@ fn connections(account: &Account, terms: &Terms, notes: &mut Notes<'_>) {
         let free = limit.saturating_sub(used);
         if free < terms.connections {
             let message = format!(
-                "{used} of {limit} connections (maxclients) are in use, and this client may open {}: what finds none is Unavailable, \
-                 renewals among it. Raise maxclients, or lower pool_size",
+                "{used} of {limit} connections (maxclients) are in use, and this client may open up to {}, less those that it has open \
+                 already: what finds none is Unavailable, renewals among it. Raise maxclients, or lower pool_size",
                 terms.connections
             );
             notes.warning(FindingKind::Connections, message);
@@ -214,6 +222,8 @@ mod tests {
         let failed = "rdb_last_bgsave_status:err";
         assert_eq!(refusing(failed, &[("save", "60 1"), ("stop-writes-on-bgsave-error", "yes")]), Some(Problem));
         assert_eq!(refusing(failed, &[("save", ""), ("stop-writes-on-bgsave-error", "yes")]), None);
+        assert_eq!(refusing(failed, &[("save", "")]), None);
+        assert_eq!(refusing(failed, &[("stop-writes-on-bgsave-error", "no")]), None);
         assert_eq!(refusing(failed, &[("save", "60 1"), ("stop-writes-on-bgsave-error", "no")]), None);
         let good = |count: u8| format!("min_slaves_good_slaves:{count}");
         let wanted = [("min-replicas-to-write", "2")];
@@ -225,6 +235,16 @@ mod tests {
             (Some(Problem), None),
             "the setting was not told"
         );
+    }
+
+    #[test]
+    fn a_failed_snapshot_was_a_refusal_where_the_settings_were_not_told() {
+        let refusing = |settings: &[_]| of(FindingKind::Refusing, &account("rdb_last_bgsave_status:err", settings));
+        assert_eq!(refusing(&[]), Some(Warning));
+        assert_eq!(refusing(&[("save", "60 1")]), Some(Warning));
+        assert_eq!(refusing(&[("stop-writes-on-bgsave-error", "yes")]), Some(Warning));
+        let both = "rdb_last_bgsave_status:err\r\naof_last_write_status:err";
+        assert_eq!(of(FindingKind::Refusing, &account(both, &[])), Some(Problem), "one line, of what is certain");
     }
 
     #[test]
@@ -253,6 +273,9 @@ mod tests {
             found(FindingKind::Connections, &format!("connected_clients:{used}\r\nmaxclients:{limit}"))
         };
         assert_eq!((of(1, 10_000), of(87, 100), of(88, 100), of(200, 100)), (None, None, Some(Warning), Some(Warning)));
+        let all = server(&account("connected_clients:88\r\nmaxclients:100", &[]), &ALONE);
+        let text = all.iter().find(|finding| finding.kind() == FindingKind::Connections).unwrap().message();
+        assert!(text.contains("up to 13, less those that it has open already"), "{text}");
     }
 
     #[test]
