@@ -60,7 +60,7 @@ pub(crate) fn check_server(config: &EngineConfig, key: Option<&Key>) -> Result<V
     let found_by = began.after(config.connect_timeout).after(config.io_timeout);
     let check = Check { config, subject: Subject { key, inbox: &inbox, waits: config.replication.is_some() }, end };
     let mut found = match transport.deployment(found_by)? {
-        Deployment::Memory => vec![memory(transport.server())],
+        Deployment::Memory => check.memory(transport.server()),
         Deployment::Server(server) => judge::server(&check.account(server, TRIPS)?, &check.terms(Place::Alone)),
         Deployment::Sentinels { service, primary, sentinels } => {
             let mut found = judge::server(&check.account(primary, TRIPS)?, &check.terms(Place::BehindSentinels));
@@ -75,13 +75,22 @@ pub(crate) fn check_server(config: &EngineConfig, key: Option<&Key>) -> Result<V
     Ok(found)
 }
 
-fn memory(server: &str) -> Finding {
-    let message = "locks are kept in this process, for tests: they exclude no other process and end with this one. In production use \
-                   redis://, redis+sentinel:// or redis+cluster://";
-    Finding::new(Severity::Info, FindingKind::Memory, server, message)
-}
-
 impl Check<'_> {
+    fn memory(&self, server: &str) -> Vec<Finding> {
+        let message = "locks are kept in this process, for tests: they exclude no other process and end with this one. In production \
+                       use redis://, redis+sentinel:// or redis+cluster://";
+        let mut found = vec![Finding::new(Severity::Info, FindingKind::Memory, server, message)];
+        if let Some(replication) = self.config.replication {
+            let message = format!(
+                "min_replicas is {}, and a store in this process has no replicas: every acquire fails with NotReplicated. Leave \
+                 min_replicas at 0 for memory://",
+                replication.wanted
+            );
+            found.push(Finding::new(Severity::Problem, FindingKind::FewReplicas, server, message));
+        }
+        found
+    }
+
     fn terms(&self, place: Place) -> Terms {
         let config = self.config;
         Terms {

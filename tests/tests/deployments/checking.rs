@@ -265,6 +265,8 @@ fn nobody_to_ask_is_an_error_within_its_limits() {
 fn a_store_in_the_process_is_told_as_such() {
     let found = check("memory://");
     assert_kinds(&found, &[(FindingKind::Memory, Severity::Info)]);
+    let strict = check_as(Client::builder("memory://").min_replicas(1));
+    assert_kinds(&strict, &[(FindingKind::FewReplicas, Severity::Problem), (FindingKind::Memory, Severity::Info)]);
     assert_eq!((found.len(), found[0].server()), (1, "memory://"));
 }
 

@@ -50,20 +50,26 @@ pub(super) fn judge(account: &Account, terms: &Terms, notes: &mut Notes<'_>) {
         );
         notes.warning(FindingKind::ReplicaLag, message);
     }
-    // Grants that wait for replicas find none at a primary that was replaced.
-    if terms.place == Place::BehindSentinels && !replicas.is_empty() && wanted == 0 {
-        former_primary(account, notes);
+    if terms.place == Place::BehindSentinels && !replicas.is_empty() {
+        former_primary(account, wanted, notes);
     }
 }
 
-fn former_primary(account: &Account, notes: &mut Notes<'_>) {
-    let then = "when it is replaced while it runs, by SENTINEL FAILOVER or a network that is split, it goes on granting locks that its \
-                successor does not know";
+fn former_primary(account: &Account, wanted: u32, notes: &mut Notes<'_>) {
+    // Grants that wait for replicas find none at a primary that was replaced; renewals wait for nobody.
+    let (what, besides) = match wanted {
+        0 => ("granting and renewing", "Set min_replicas of the client to 1"),
+        _ => ("renewing", "Choose a ttl of which a third outlasts a planned failover"),
+    };
+    let then = format!(
+        "when it is replaced while it runs, by SENTINEL FAILOVER or a network that is split, it goes on {what} locks \
+         without its successor's knowledge, and these can be granted twice"
+    );
     if account.info.version().is_some_and(|version| version < OLDEST_THAT_COUNTS_REPLICAS) {
         let (major, minor) = OLDEST_THAT_COUNTS_REPLICAS;
         let message = format!(
-            "before {major}.{minor} a server does not apply min-replicas-to-write to scripts: {then}. Set min_replicas of the client \
-             to 1, or take {major}.{minor} or later, with min-replicas-to-write 1"
+            "before {major}.{minor} a server does not apply min-replicas-to-write to scripts: {then}. {besides}, or take \
+             {major}.{minor} or later, with min-replicas-to-write 1"
         );
         notes.warning(FindingKind::FormerPrimary, message);
     } else if account.setting(MIN_REPLICAS_TO_WRITE).as_deref() == Some("0") {
@@ -146,7 +152,10 @@ mod tests {
     fn a_primary_that_goes_on_after_a_failover_is_told_of_behind_sentinels() {
         let of = |place, value| {
             let account = account(GOOD, &[("min-replicas-to-write", value)]);
-            severity(&server(&account, &at(place, 0)), FindingKind::FormerPrimary)
+            let severities =
+                [0, 1].map(|wanted| severity(&server(&account, &at(place, wanted)), FindingKind::FormerPrimary));
+            assert_eq!(severities[0], severities[1], "grants may wait for replicas, renewals do not");
+            severities[0]
         };
         assert_eq!((of(Place::BehindSentinels, "0"), of(Place::BehindSentinels, "1")), (Some(Warning), None));
         assert_eq!((of(Place::Alone, "0"), of(Place::InCluster, "0")), (None, None));
@@ -159,6 +168,6 @@ mod tests {
             (Some(Warning), None),
             "scripts escape it before 7.0"
         );
-        assert_eq!(versioned("6.2.5", 1), None, "grants wait for replicas themselves");
+        assert_eq!(versioned("6.2.5", 1), Some(Warning), "renewals wait for no replica");
     }
 }
