@@ -183,6 +183,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// Whether the same call can succeed later without any change by the caller.
+    ///
+    /// That says nothing of the work: after [`Lost`](Error::Lost) it may have overlapped with another holder's, so look at what
+    /// was written before it is done again.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Unavailable { .. } | Error::NotReplicated { .. } | Error::Lost(_))
     }

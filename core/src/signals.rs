@@ -1,6 +1,6 @@
 //! Keeps signals away from threads.
 //!
-//! A write over TLS to a connection that has ended raises SIGPIPE, which ends a program that neither ignores nor blocks
+//! A write over TLS, or to a Unix socket, whose other end has gone raises SIGPIPE, which ends a program that neither ignores nor blocks
 //! it. Rust and Python ignore it; a C program may not.
 //!
 //! A read with a time limit ends when a signal's handler runs, whatever the handler does. Repeated like that, a request

@@ -24,7 +24,7 @@ pub(crate) enum Expected {
 
 /// Opens a connection to `endpoint` and logs in, by `by`. Its timeouts are unset.
 pub(crate) fn connect(endpoint: &Endpoint, expected: Expected, clock: &Clock, by: Moment) -> Result<Connection, Fault> {
-    if endpoint.is_tls() {
+    if endpoint.writes_raise_sigpipe() {
         without_sigpipe(|| open_any(endpoint, expected, clock, by))
     } else {
         open_any(endpoint, expected, clock, by)

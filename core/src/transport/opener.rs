@@ -49,11 +49,11 @@ impl Opener {
         }
     }
 
-    /// Whether its connections are encrypted.
-    pub(crate) fn is_tls(&self) -> bool {
+    /// Whether writes to its connections can raise SIGPIPE.
+    pub(crate) fn writes_raise_sigpipe(&self) -> bool {
         match &self.way {
-            Way::Direct(endpoint) | Way::Node(endpoint) => endpoint.is_tls(),
-            Way::Primary(sentinels) => sentinels.is_tls(),
+            Way::Direct(endpoint) | Way::Node(endpoint) => endpoint.writes_raise_sigpipe(),
+            Way::Primary(sentinels) => sentinels.writes_raise_sigpipe(),
         }
     }
 

@@ -85,9 +85,9 @@ impl Sentinels {
         self.ring.as_str()
     }
 
-    /// Whether connections to the primary are encrypted.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.ring.primary.is_tls()
+    /// Whether writes to the primary can raise SIGPIPE.
+    pub(crate) fn writes_raise_sigpipe(&self) -> bool {
+        self.ring.primary.writes_raise_sigpipe()
     }
 
     /// The primary as it is known.

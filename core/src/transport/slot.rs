@@ -116,7 +116,7 @@ impl Slot {
         request: Request<'_>,
         each: impl FnMut(Value),
     ) -> Result<(Connection, Moment), Fault> {
-        if open.is_tls() {
+        if open.writes_raise_sigpipe() {
             without_sigpipe(|| self.send_and_receive(connection, open, request, each))
         } else {
             self.send_and_receive(connection, open, request, each)

@@ -84,8 +84,10 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn is_tls(&self) -> bool {
-        matches!(self.address, ConnectionAddr::TcpTls { .. })
+    /// Whether a write to a connection of its that has ended raises SIGPIPE: over plain TCP std asks the kernel not to, over
+    /// Unix sockets from Rust 1.90 on, and rustls writes in a way for which it cannot be asked.
+    pub(super) fn writes_raise_sigpipe(&self) -> bool {
+        matches!(self.address, ConnectionAddr::TcpTls { .. } | ConnectionAddr::Unix(_))
     }
 
     pub(super) fn new(info: ConnectionInfo) -> Result<Endpoint, String> {
