@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -16,7 +17,9 @@ THREADS = 20
 def use(client: redlatch.Client) -> None:
     """Starts all that a client has: who waits opens the inbox. No lock is short enough to be lost on a busy machine."""
     with client.lock("a"), client.lease("b"):
-        assert not client.lease("b").acquire(timeout=0.01)
+        # How this wait ends does not matter: among so many threads its first answer may come too late.
+        with contextlib.suppress(redlatch.UnavailableError):
+            assert not client.lease("b").acquire(timeout=0.02)
 
 
 def closed(number: int) -> None:
