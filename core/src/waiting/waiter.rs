@@ -295,9 +295,11 @@ impl Waiter {
         }
         let at_once = fault.is_worth_repeating();
         let limit = self.limit();
+        let is_last_moment = now >= limit || cut_short && now.after(FIRST_ANSWER) >= limit;
         self.outage = Some(match self.outage.take() {
-            // A request that the caller's limit has cut short says less than the failure before it.
-            Some((since, said)) if now >= limit => (since, said),
+            // A request that the caller's limit has cut short says less than the failure before it. It may have failed
+            // before the limit: of a name's addresses, each gets a share of the time.
+            Some((since, said)) if is_last_moment => (since, said),
             Some((since, _)) => (since, fault),
             None => (now, fault),
         });
@@ -480,6 +482,25 @@ mod tests {
         waiter.answered(Err(silence()), false, at(3_000));
         assert_eq!(sleeps(&mut waiter, at(3_000)), at(3_000));
         assert!(matches!(waiter.next(at(3_000)), Step::Done(Verdict::Unavailable(_))));
+    }
+
+    #[test]
+    fn a_connect_with_a_share_of_the_last_moment_hid_why_all_others_failed() {
+        let said_after = |last: Fault| {
+            let mut waiter = Waiter::new(Patience::Until(at(1_000)), TIMING, at(0));
+            asks(&mut waiter, at(0));
+            waiter.answered(Err(Fault::unreachable("a bad certificate")), false, at(5));
+            sleeps(&mut waiter, at(5));
+            assert_eq!(asks(&mut waiter, at(994)), at(1_000));
+            waiter.answered(Err(last), false, at(997));
+            assert_eq!(sleeps(&mut waiter, at(997)), at(1_000));
+            match waiter.next(at(1_000)) {
+                Step::Done(Verdict::Unavailable(fault)) => fault.detail,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(said_after(Fault::unreachable("no answer while connecting")), "a bad certificate");
+        assert_eq!(said_after(Fault::refusing("LOADING")), "LOADING", "a server that answers has the last word");
     }
 
     #[test]
