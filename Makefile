@@ -21,14 +21,14 @@ SECONDS ?= 60
 # Of the mutations, those with this in their names.
 ONLY ?=
 
-# Passed on to the programs and to pytest, for `make fuzz` names of targets: make bench ARGS="--quick"
+# Passed on to the programs and to pytest, for `make fuzz` names of targets: make bench ARGS="--only pair"
 ARGS ?=
 
 step = @printf '\n==> %s\n'
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: ## Install what the tests need: servers, and Python environments
@@ -74,11 +74,13 @@ test-py: setup ## Check the Python package alone: PYTHONS="3.11" on one interpre
 	TEST_THREADS=$(TEST_THREADS) scripts/python.sh test $(ARGS)
 
 .PHONY: bench
-bench: setup ## Run the benchmarks
+bench: setup ## Run the benchmarks: ARGS="--only pair" one section, ARGS="--report-only" whatever the values are
 	scripts/python.sh install
-	@status=0; for bench in bench handover python c; do \
-		cargo run --release -p redlatch-tests --bin $$bench -- $(ARGS) || status=$$?; \
-	done; exit $$status
+	cargo run --release -p redlatch-tests --bin bench -- $(ARGS)
+
+.PHONY: bench-quick
+bench-quick: override ARGS += --quick
+bench-quick: bench ## The same within a minute, less exactly
 
 .PHONY: soak
 soak: setup ## Kill and stop processes that share a lock, for ARGS="--seconds 60"

@@ -6,10 +6,12 @@
 //! | server and clients on cores of their own | [`Placement`] |
 //! | medians, and subjects that take turns | [`Spread`], [`in_turns`], [`mean_of_block`] |
 //! | a table, `RATIO` lines and a JSON file | [`Report`], [`Limit`], [`Unit`] |
+//! | figures | [`Plot`], [`Line`] |
 //! | a client that never sends a request twice | [`patient_client`] |
 
 mod arguments;
 mod placement;
+mod plot;
 mod report;
 mod samples;
 
@@ -21,6 +23,7 @@ use crate::Server;
 
 pub use arguments::{Arguments, Extent};
 pub use placement::Placement;
+pub use plot::{Line, Plot};
 pub use report::{Limit, Report, Unit};
 pub use samples::{Spread, in_turns, mean_of_block, nanos, quantile};
 

@@ -1,25 +1,43 @@
-//! What was measured: as a table, as lines for machines, as JSON.
+//! What was measured: as a table, as lines for machines, as JSON, as figures.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{Extent, Placement, Spread};
+use serde::{Deserialize, Serialize};
+
+use super::{Extent, Placement, Plot, Spread};
 use crate::Server;
 
 /// How a time is shown.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Millis,
     /// Microseconds.
     Micros,
     /// Nanoseconds.
     Nanos,
 }
 
+impl Unit {
+    /// A time of so many nanoseconds in this unit.
+    pub(super) fn show(self, nanos: f64) -> String {
+        let (scale, unit) = match self {
+            Unit::Seconds => (1e9, "s"),
+            Unit::Millis => (1e6, "ms"),
+            Unit::Micros => (1e3, "µs"),
+            Unit::Nanos => (1.0, "ns"),
+        };
+        format!("{:.1} {unit}", nanos / scale)
+    }
+}
+
 /// What a value may be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Limit {
     /// Not more than this.
     AtMost(f64),
@@ -32,14 +50,14 @@ pub enum Limit {
 }
 
 impl Limit {
-    fn value(self) -> Option<f64> {
+    pub(super) fn value(self) -> Option<f64> {
         match self {
             Limit::AtMost(limit) | Limit::AtLeast(limit) | Limit::Exactly(limit) => Some(limit),
             Limit::None => None,
         }
     }
 
-    fn is_over(self, value: f64) -> bool {
+    pub(super) fn is_over(self, value: f64) -> bool {
         match self {
             // A value that is no number is over as well.
             Limit::AtMost(limit) => value.is_nan() || value > limit,
@@ -50,140 +68,173 @@ impl Limit {
     }
 }
 
-#[derive(Debug)]
-struct Time {
-    name: String,
-    unit: Unit,
-    nanos: Spread,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Time {
+    pub(super) name: String,
+    pub(super) unit: Unit,
+    pub(super) nanos: Spread,
 }
 
-#[derive(Debug)]
-struct Measured {
-    name: &'static str,
-    value: f64,
-    spread: Option<Spread>,
-    limit: Limit,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) name: String,
+    /// `null` in JSON where it is no number.
+    #[serde(deserialize_with = "number_or_null")]
+    pub(super) value: f64,
+    pub(super) spread: Option<Spread>,
+    pub(super) limit: Limit,
+}
+
+fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+/// What belongs together.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) times: Vec<Time>,
+    pub(super) values: Vec<Measured>,
+    pub(super) plots: Vec<Plot>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Everything that one run measures.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
-    heading: String,
-    quick: bool,
-    times: Vec<Time>,
-    measured: Vec<Measured>,
+    pub(super) setup: Vec<String>,
+    pub(super) quick: bool,
+    pub(super) sections: Vec<Section>,
 }
 
 impl Report {
-    /// Of a run against `server`, with the load of the machine as it is now.
+    /// Of a run against `server`, with the machine and its load as they are now.
     pub fn new(server: &Server, placement: Placement, extent: Extent) -> Report {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split_whitespace().next().unwrap_or("unknown").to_owned();
-        let heading = format!("{}; {placement}; load before the run {load}", server.kind());
-        Report { heading, quick: extent.is_quick(), times: Vec::new(), measured: Vec::new() }
+        let setup =
+            vec![machine(), server.kind().to_string(), placement.to_string(), format!("load before the run {load}")];
+        Report { setup, quick: extent.is_quick(), sections: Vec::new() }
     }
 
-    /// Adds to the heading what else was part of the run.
+    /// Adds what else was part of the run, such as versions.
     pub fn about(&mut self, what: &str) {
-        self.heading = format!("{}; {what}", self.heading);
+        if !self.setup.iter().any(|it| it == what) {
+            self.setup.push(what.to_owned());
+        }
+    }
+
+    /// What is reported from here on belongs to this section.
+    pub fn section(&mut self, name: &str) {
+        self.sections.push(Section { name: name.to_owned(), ..Section::default() });
     }
 
     /// A time in nanoseconds, for the table.
     pub fn row(&mut self, name: impl Into<String>, unit: Unit, nanos: Spread) {
-        self.times.push(Time { name: name.into(), unit, nanos });
+        self.current().times.push(Time { name: name.into(), unit, nanos });
     }
 
     /// A ratio over all rounds; its median counts.
-    pub fn ratio(&mut self, name: &'static str, spread: Spread, limit: Limit) {
-        self.measured.push(Measured { name, value: spread.median, spread: Some(spread), limit });
+    pub fn ratio(&mut self, name: impl Into<String>, spread: Spread, limit: Limit) {
+        let measured = Measured { name: name.into(), value: spread.median, spread: Some(spread), limit };
+        self.current().values.push(measured);
     }
 
     /// A single value.
-    pub fn value(&mut self, name: &'static str, value: f64, limit: Limit) {
-        self.measured.push(Measured { name, value, spread: None, limit });
+    pub fn value(&mut self, name: impl Into<String>, value: f64, limit: Limit) {
+        self.current().values.push(Measured { name: name.into(), value, spread: None, limit });
     }
 
-    /// Ends a run of `program`: prints the report and writes it to `file`, in the folder `bench` of the target
-    /// directory that this program was built in. A failure when a value is over its limit, unless `report_only`.
-    pub fn finish(&self, program: &str, file: &str, report_only: bool) -> ExitCode {
+    /// A figure.
+    pub fn plot(&mut self, plot: Plot) {
+        self.current().plots.push(plot);
+    }
+
+    /// A sentence to the reader, such as what was left out and why.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.current().notes.push(text.into());
+    }
+
+    fn current(&mut self) -> &mut Section {
+        self.sections.last_mut().expect("a section is named first")
+    }
+
+    /// Ends a run of `program`: prints the report and writes it as `<program>.json`, with its figures beside it, into the
+    /// folder `bench` of the target directory that this program was built in. A failure when a value is over its limit,
+    /// unless `report_only`.
+    pub fn finish(&self, program: &str, report_only: bool) -> ExitCode {
         self.print();
-        match self.write(file) {
+        match self.write(program) {
             Ok(path) => println!("\nwritten to {}", path.display()),
-            Err(error) => eprintln!("{program}: the JSON report could not be written: {error}"),
+            Err(error) => {
+                eprintln!("{program}: the report could not be written: {error}");
+                return ExitCode::FAILURE;
+            }
         }
         if self.any_over() && !report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
     fn any_over(&self) -> bool {
-        self.measured.iter().any(|it| it.limit.is_over(it.value))
+        self.values().any(|it| it.limit.is_over(it.value))
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Measured> {
+        self.sections.iter().flat_map(|section| &section.values)
     }
 
     fn print(&self) {
-        println!("{}\n", self.heading);
-        println!("{:<50} {:>10} {:>10} {:>10}", "time", "median", "quartile", "quartile");
-        for Time { name, unit, nanos } in &self.times {
-            let (scale, unit) = match unit {
-                Unit::Micros => (1e3, "µs"),
-                Unit::Nanos => (1.0, "ns"),
-            };
-            let [median, low, high] =
-                [nanos.median, nanos.low, nanos.high].map(|it| format!("{:.1} {unit}", it / scale));
-            println!("{name:<50} {median:>10} {low:>10} {high:>10}");
+        println!("{}", self.setup.join("; "));
+        for Section { name, times, values, notes, .. } in &self.sections {
+            println!("\n{name}");
+            for Time { name, unit, nanos } in times {
+                let [median, low, high] = [nanos.median, nanos.low, nanos.high].map(|it| unit.show(it));
+                println!("  {name:<56} {median:>12} {low:>12} {high:>12}");
+            }
+            for it in values {
+                let spread = |pick: fn(Spread) -> f64| it.spread.map(pick).map_or_else(String::new, number);
+                let limit = it.limit.value().map_or_else(String::new, number);
+                let (value, low, high) = (number(it.value), spread(|it| it.low), spread(|it| it.high));
+                println!("  {:<56} {value:>12} {low:>12} {high:>12} {limit:>10}", it.name);
+            }
+            notes.iter().for_each(|note| println!("  {note}"));
         }
-        println!("\n{:<50} {:>10} {:>10} {:>10} {:>10}", "value", "median", "quartile", "quartile", "limit");
-        for it in &self.measured {
-            let spread = |pick: fn(Spread) -> f64| it.spread.map(pick).map_or_else(String::new, number);
-            let limit = it.limit.value().map_or_else(String::new, number);
-            let (value, low, high) = (number(it.value), spread(|it| it.low), spread(|it| it.high));
-            println!("{:<50} {value:>10} {low:>10} {high:>10} {limit:>10}", it.name);
-        }
-        println!();
-        for it in &self.measured {
+        println!("\nmedian, lower and upper quartile; limit\n");
+        for it in self.values() {
             let Some(limit) = it.limit.value() else { continue };
             let verdict = if it.limit.is_over(it.value) { "over" } else { "ok" };
             println!("RATIO {} {} {} {verdict}", it.name, number(it.value), number(limit));
         }
     }
 
-    /// Writes `bench/<file>` into the target directory that this program was built in.
-    fn write(&self, file: &str) -> io::Result<PathBuf> {
-        let program = std::env::current_exe()?;
+    fn write(&self, program: &str) -> io::Result<PathBuf> {
+        let path = std::env::current_exe()?;
         let target =
-            program.ancestors().nth(2).ok_or_else(|| io::Error::other("the program is in no target directory"))?;
+            path.ancestors().nth(2).ok_or_else(|| io::Error::other("the program is in no target directory"))?;
         let dir = target.join("bench");
         fs::create_dir_all(&dir)?;
-        let path = dir.join(file);
-        fs::write(&path, self.json())?;
+        for plot in self.sections.iter().flat_map(|section| &section.plots) {
+            if let Some(svg) = plot.svg() {
+                fs::write(dir.join(format!("{}.svg", plot.file)), svg)?;
+            }
+        }
+        let path = dir.join(format!("{program}.json"));
+        fs::write(&path, serde_json::to_string_pretty(self)? + "\n")?;
         Ok(path)
-    }
-
-    fn json(&self) -> String {
-        let spread =
-            |it: &Spread| format!("\"low\": {:.4}, \"median\": {:.4}, \"high\": {:.4}", it.low, it.median, it.high);
-        let times = self.times.iter().map(|it| format!("{{\"name\": {:?}, {}}}", it.name, spread(&it.nanos)));
-        let values = self.measured.iter().map(|it| {
-            let mut text = format!("{{\"name\": {:?}, \"value\": {:.6}", it.name, it.value);
-            if let Some(values) = &it.spread {
-                let _ = write!(text, ", {}", spread(values));
-            }
-            if let Some(limit) = it.limit.value() {
-                let _ = write!(text, ", \"limit\": {limit}, \"over\": {}", it.limit.is_over(it.value));
-            }
-            text + "}"
-        });
-        let list = |items: Vec<String>| format!("[\n    {}\n  ]", items.join(",\n    "));
-        format!(
-            "{{\n  \"setup\": {:?},\n  \"quick\": {},\n  \"times_ns\": {},\n  \"values\": {}\n}}\n",
-            self.heading,
-            self.quick,
-            list(times.collect()),
-            list(values.collect()),
-        )
     }
 }
 
+/// Processor, cores and kernel.
+fn machine() -> String {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let processors = read("/proc/cpuinfo");
+    let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("a processor without a name", |(_, name)| name).trim().to_owned();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {cores} cores, Linux {}", read("/proc/sys/kernel/osrelease").trim())
+}
+
 /// Four significant digits, but never an exponent.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 || value.fract() == 0.0 => format!("{value:.0}"),
         size if size >= 100.0 => format!("{value:.1}"),
@@ -216,5 +267,13 @@ mod tests {
     fn numbers_have_four_digits_and_no_exponent() {
         let shown = [12345.6, 345.67, 34.567, 3.4567, 0.034567, 6.0].map(number);
         assert_eq!(shown, ["12346", "345.7", "34.57", "3.457", "0.03457", "6"]);
+    }
+
+    #[test]
+    fn a_report_survives_json_with_what_could_not_be_measured() {
+        let measured = Measured { name: "a".to_owned(), value: f64::NAN, spread: None, limit: Limit::AtMost(1.0) };
+        let text = serde_json::to_string(&measured).expect("it is data");
+        let back: Measured = serde_json::from_str(&text).expect("it was written here");
+        assert!(back.value.is_nan() && back.limit == Limit::AtMost(1.0));
     }
 }

@@ -3,8 +3,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 /// A median and the quartiles around it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// A quarter of the values is not above it.
     pub low: f64,

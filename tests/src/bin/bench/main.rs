@@ -1,42 +1,74 @@
-//! Benchmark of the Rust core against one private server: the costs that the specification limits, measured
-//! side by side in one run.
+//! The benchmark: one run against one private server, in which what is compared takes turns in short blocks, so that a slow
+//! phase of the machine hits all of it.
 //!
-//! | section | compares | with |
+//! | section | measures | compared with |
 //! |---|---|---|
 //! | pair | uncontended acquire + release | the same two scripts sent bare; `SET NX PX` + compare-and-delete; 2 × PING |
 //! | re-entry | a nested acquire + release | one read of `CLOCK_BOOTTIME` |
-//! | memory | live heap bytes of the client for each held lease | 1 KiB |
-//! | leases | threads, losses and renewing commands of 10,000 leases | the limits of the specification |
-//! | outage | first acquire after the server was away | 1 s |
+//! | memory | live heap bytes of the client for each held lease | the limit |
+//! | hand-over | from just before a release to the grant in another process, at holds of 1 ms | the same messages sent bare |
+//! | fair | shares and commands of 16 threads in 4 processes | the limits |
+//! | crowd | connections, messages and polls of 2,000 waiters in one process | the limits |
+//! | python-pair | uncontended acquire + release, and a `with` block | the same by Rust; by redis-py's `Lock` |
+//! | python-re-entry | a nested acquire + release | `threading.RLock` |
+//! | python-hand-over | from just before a release to the grant in another process | redis-py's `Lock`; python-redis-lock |
+//! | python-threads | threads and losses of a process that holds 1,000 locks | the limits |
+//! | c-pair, c-re-entry | the same by C | the same by Rust |
+//! | leases | threads, losses and renewing commands of 10,000 leases | the limits |
+//! | outage | first acquire after the server was away | the limit |
 //!
-//! The server runs on one core and everything else on another. What is compared takes turns in short blocks, so
-//! that a slow phase of the machine hits all of it. Each limited value ends as a line
-//! `RATIO <name> <value> <limit> <ok|over>`, and the exit status is 1 when one is over.
+//! The server runs on one core and everything else on another. Each limited value ends as a line
+//! `RATIO <name> <value> <limit> <ok|over>`, and the exit status is 1 when one is over. Python is that of the variable
+//! `REDLATCH_PYTHON`, else that of an environment in `target/py`: one with the wheel of redlatch and the packages of
+//! `py/requirements/bench.txt`.
 //!
 //! `--quick` stays below a minute; `--report-only` exits with 0 whatever the values are; `--only SECTION` runs one
 //! section.
 
 #![forbid(unsafe_code)]
 
-mod bare;
-mod leases;
-mod memory;
-mod outage;
-mod pair;
-mod reentry;
+mod c;
+mod core;
+mod handover;
+mod python;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use redlatch::Client;
-use redlatch_tests::bench::{Arguments, Placement, Report, patient_client};
-use redlatch_tests::{Server, any_server, assert_eventually};
+use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
+use redlatch_tests::{Server, any_server};
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
-const SECTIONS: [&str; 5] = ["pair", "re-entry", "memory", "leases", "outage"];
+const SECTIONS: [&str; 14] = [
+    "pair",
+    "re-entry",
+    "memory",
+    "hand-over",
+    "fair",
+    "crowd",
+    "python-pair",
+    "python-re-entry",
+    "python-hand-over",
+    "python-threads",
+    "c-pair",
+    "c-re-entry",
+    "leases",
+    "outage",
+];
+
+/// Where a section runs.
+pub(crate) struct Stage {
+    pub(crate) server: Server,
+    pub(crate) placement: Placement,
+    pub(crate) extent: Extent,
+}
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::parse("bench", &SECTIONS, std::env::args().skip(1)) {
+    let mut words = std::env::args().skip(1).peekable();
+    if words.next_if(|word| word == "player").is_some() {
+        handover::player::run(&words.next().expect("a player is given its server"));
+        return ExitCode::SUCCESS;
+    }
+    let arguments = match Arguments::parse("bench", &SECTIONS, words) {
         Ok(arguments) => arguments,
         Err(usage) => {
             eprintln!("{usage}");
@@ -47,35 +79,31 @@ fn main() -> ExitCode {
         eprintln!("bench: no server is installed; `make setup` installs one");
         return ExitCode::from(2);
     };
-    let extent = arguments.extent();
     // The server starts before this process is pinned: what it starts inherits the pin.
-    let server = Server::start(kind);
-    let placement = Placement::choose();
-    placement.pin_client();
-    placement.pin_server(server.pid());
+    let stage = Stage { server: Server::start(kind), placement: Placement::choose(), extent: arguments.extent() };
+    stage.placement.pin_client();
+    stage.placement.pin_server(stage.server.pid());
 
-    let mut report = Report::new(&server, placement, extent);
+    let mut report = Report::new(&stage.server, stage.placement, stage.extent);
     for section in SECTIONS.into_iter().filter(|section| arguments.wants(section)) {
         eprintln!("bench: {section}");
-        match section {
-            "pair" => pair::run(&server, extent, &mut report),
-            "re-entry" => reentry::run(&server, extent, &mut report),
-            "memory" => memory::run(&server, extent, &mut report),
-            "leases" => leases::run(&server, &mut report),
-            _ => outage::run(&server, placement, extent, &mut report),
+        report.section(section);
+        if let Err(missing) = measure(section, &stage, &mut report) {
+            eprintln!("bench: {section}: {missing}");
+            return ExitCode::from(2);
         }
+        stage.server.flush();
     }
-    report.finish("bench", "core.json", arguments.report_only())
+    report.finish("bench", arguments.report_only())
 }
 
-/// Has `client` wait for a lock in vain, after which its waiters are woken by push: its inbox is open.
-fn open_inbox(server: &Server, client: &Client) {
-    let other = patient_client(server);
-    let held = other.lock("bench:contended").and_then(|lock| lock.acquire()).expect("the lock is granted");
-    let lock = client.lock("bench:contended").expect("the name is valid");
-    let waited = lock.try_acquire_for(Duration::from_millis(100)).expect("the server answers");
-    assert!(waited.is_none(), "the lock has a holder");
-    let subscribed = || !server.query::<Vec<String>>(&["PUBSUB", "CHANNELS"]).is_empty();
-    assert_eventually("the inbox is open", Duration::from_secs(10), subscribed);
-    drop(held);
+/// An error says what is missing on this machine.
+fn measure(section: &str, stage: &Stage, report: &mut Report) -> Result<(), String> {
+    match section {
+        "hand-over" | "fair" | "crowd" => handover::run(section, stage, report),
+        "c-pair" | "c-re-entry" => c::run(section, stage, report),
+        _ if section.starts_with("python-") => return python::run(section, stage, report),
+        _ => core::run(section, stage, report),
+    }
+    Ok(())
 }

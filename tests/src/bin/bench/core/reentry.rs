@@ -44,6 +44,6 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     report.row("nested acquire + release".to_owned(), Unit::Nanos, Spread::of(nested.clone()));
     report.row("one read of CLOCK_BOOTTIME".to_owned(), Unit::Nanos, Spread::of(clock.clone()));
     report.row("check()".to_owned(), Unit::Nanos, Spread::of(check));
-    report.ratio("nested_pair_per_clock_read", Spread::of_ratios(&nested, &clock), Limit::AtMost(6.0));
+    report.ratio("nested_pair_per_clock_read", Spread::of_ratios(&nested, &clock), Limit::AtMost(4.0));
     report.value("commands_of_nested_pairs", commands as f64, Limit::Exactly(0.0));
 }

@@ -2,7 +2,7 @@
 
 use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit};
 
-use crate::player::{Player, Stage};
+use super::player::{Player, Stage};
 
 const SUBJECTS: [&str; 3] = ["library", "redis-py", "python-redis-lock"];
 /// Hand-overs in a block, of which the median counts.
@@ -37,7 +37,7 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
         report.row(format!("hand-over by {name}"), Unit::Micros, Spread::of(times));
     }
     let per_library = Spread::of_ratios(&redis_py, &library);
-    report.ratio("redis_py_handover_per_python_handover", per_library, Limit::AtLeast(50.0));
+    report.ratio("redis_py_handover_per_python_handover", per_library, Limit::AtLeast(100.0));
     let per_peer = Spread::of_ratios(&library, &python_redis_lock);
     report.ratio("python_handover_per_python_redis_lock", per_peer, Limit::AtMost(1.0));
 }

@@ -7,7 +7,7 @@ use redlatch::{LockOptions, Released};
 use redlatch_tests::Monitor;
 use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, mean_of_block, patient_client};
 
-use crate::player::{Player, Stage};
+use super::player::{Player, Stage};
 
 const CALLS: u32 = 5_000;
 

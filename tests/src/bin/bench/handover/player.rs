@@ -17,7 +17,7 @@ use redlatch_tests::bench::Placement;
 use redlatch_tests::{Process, assert_eventually};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::chain::Chain;
+use super::chain::Chain;
 
 pub(crate) const LIBRARY: &str = "handover:library";
 /// As long as the key of the library's lock.

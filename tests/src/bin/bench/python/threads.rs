@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redlatch::options::RENEWAL_THREADS;
 use redlatch_tests::bench::{Extent, Limit, Report};
 
-use crate::player::{Player, Stage};
+use super::player::{Player, Stage};
 
 const LOCKS: usize = 1_000;
 const TTL: Duration = Duration::from_secs(30);

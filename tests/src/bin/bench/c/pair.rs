@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redlatch::{Lock, Released};
 use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, nanos, patient_client};
 
-use crate::player::{Player, Stage};
+use super::player::{Player, Stage};
 
 /// As the player's.
 const NAME: &str = "bench:uncontended";

@@ -3,8 +3,8 @@
 use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, quantile};
 use redlatch_tests::{Monitor, Server};
 
-use crate::chain::assert_same_messages;
-use crate::player::{Hold, LIBRARY_KEY, Player};
+use super::chain::assert_same_messages;
+use super::player::{Hold, LIBRARY_KEY, Player};
 
 /// Holds of each player in a block, of which the median counts.
 const HOLDS: usize = 25;
@@ -36,9 +36,9 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     report.row("hand-over by the library", Unit::Micros, Spread::of(library));
     report.row("hand-over by the bare messages", Unit::Micros, Spread::of(chain));
     let all = [Spread::of(medians[0].clone()).median, Spread::of(medians[1].clone()).median];
-    report.ratio("handover_per_bare_messages", Spread::of_ratios(&medians[0], &medians[1]), Limit::AtMost(1.4));
+    report.ratio("handover_per_bare_messages", Spread::of_ratios(&medians[0], &medians[1]), Limit::AtMost(1.3));
     report.value("handover_p99_per_bare_p99", tails[0] / tails[1], Limit::AtMost(3.0));
-    report.value("handover_p99_per_median", tails[0] / all[0], Limit::None);
+    report.value("handover_p99_per_median", tails[0] / all[0], Limit::AtMost(3.0));
     report.value("bare_p99_per_median", tails[1] / all[1], Limit::None);
     report.value("handover_p99_us", tails[0] / 1e3, Limit::None);
 }

@@ -9,7 +9,7 @@ use redlatch_tests::bench::{Limit, Report};
 use redlatch_tests::{Server, assert_eventually, thread_names};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::open_inbox;
+use super::open_inbox;
 
 const LEASES: usize = 10_000;
 const TTL: Duration = Duration::from_secs(3);

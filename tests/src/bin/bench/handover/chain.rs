@@ -4,8 +4,8 @@ use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value, io::tcp:
 use redlatch_tests::MonitorLine;
 use uuid::Uuid;
 
-const ACQUIRE: &str = include_str!("../../../../core/src/protocol/acquire.lua");
-const RELEASE: &str = include_str!("../../../../core/src/protocol/release.lua");
+const ACQUIRE: &str = include_str!("../../../../../core/src/protocol/acquire.lua");
+const RELEASE: &str = include_str!("../../../../../core/src/protocol/release.lua");
 
 /// What the commands of one lock are made of.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use redlatch::{Client, Released};
 use redlatch_tests::bench::{Extent, Limit, Report};
 use redlatch_tests::{Server, assert_eventually};
 
-use crate::fair::client_commands;
-use crate::player::{CROWDED, Player};
+use super::fair::client_commands;
+use super::player::{CROWDED, Player};
 
 const WAITERS: u64 = 2_000;
 /// The load is looked at this often.

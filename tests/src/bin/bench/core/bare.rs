@@ -4,8 +4,8 @@ use redis::{ConnectionInfo, IntoConnectionInfo, Value, io::tcp::TcpSettings};
 use redlatch_tests::{MonitorLine, Server};
 use uuid::Uuid;
 
-const ACQUIRE: &str = include_str!("../../../../core/src/protocol/acquire.lua");
-const RELEASE: &str = include_str!("../../../../core/src/protocol/release.lua");
+const ACQUIRE: &str = include_str!("../../../../../core/src/protocol/acquire.lua");
+const RELEASE: &str = include_str!("../../../../../core/src/protocol/release.lua");
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 

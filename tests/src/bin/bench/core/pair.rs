@@ -9,8 +9,8 @@ use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, nanos
 use redlatch_tests::{Monitor, Server};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::bare::Bare;
-use crate::open_inbox;
+use super::bare::Bare;
+use super::open_inbox;
 
 /// Pairs in a block, of which the median counts.
 const CALLS: usize = 50;
@@ -70,8 +70,8 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     }
     let walls = costs.map(|costs| costs.iter().map(|it| it.wall).collect::<Vec<f64>>());
     let [library, with_inbox, scripts, naive, pings] = &walls;
-    report.ratio("pair_per_bare_scripts", Spread::of_ratios(library, scripts), Limit::AtMost(1.10));
-    report.ratio("pair_with_inbox_per_bare_scripts", Spread::of_ratios(with_inbox, scripts), Limit::AtMost(1.10));
+    report.ratio("pair_per_bare_scripts", Spread::of_ratios(library, scripts), Limit::AtMost(1.05));
+    report.ratio("pair_with_inbox_per_bare_scripts", Spread::of_ratios(with_inbox, scripts), Limit::AtMost(1.05));
     report.ratio("pair_per_set_nx_px_and_delete", Spread::of_ratios(library, naive), Limit::AtMost(1.20));
     report.ratio("pair_per_two_pings", Spread::of_ratios(library, pings), Limit::None);
     report.ratio("bare_scripts_per_set_nx_px_and_delete", Spread::of_ratios(scripts, naive), Limit::None);

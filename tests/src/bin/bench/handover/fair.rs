@@ -7,7 +7,7 @@ use std::time::Duration;
 use redlatch_tests::Server;
 use redlatch_tests::bench::{Extent, Limit, Report};
 
-use crate::player::{Player, now};
+use super::player::{Player, now};
 
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;

@@ -45,7 +45,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
 
     // A guard lies where its holder keeps it.
     let guard = size_of::<Guard>() as f64;
-    report.value("heap_bytes_per_held_lease", most + guard, Limit::AtMost(1024.0));
+    report.value("heap_bytes_per_held_lease", most + guard, Limit::AtMost(512.0));
     report.value("resident_bytes_per_held_lease", resident + guard, Limit::None);
     report.value("heap_bytes_left_per_released_lease", left, Limit::None);
 }

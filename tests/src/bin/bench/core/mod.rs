@@ -1,0 +1,39 @@
+//! The Rust core.
+
+mod bare;
+mod leases;
+mod memory;
+mod outage;
+mod pair;
+mod reentry;
+
+use std::time::Duration;
+
+use redlatch::Client;
+use redlatch_tests::bench::{Report, patient_client};
+use redlatch_tests::{Server, assert_eventually};
+
+use crate::Stage;
+
+pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
+    let Stage { server, placement, extent } = stage;
+    match section {
+        "pair" => pair::run(server, *extent, report),
+        "re-entry" => reentry::run(server, *extent, report),
+        "memory" => memory::run(server, *extent, report),
+        "leases" => leases::run(server, report),
+        _ => outage::run(server, *placement, *extent, report),
+    }
+}
+
+/// Has `client` wait for a lock in vain, after which its waiters are woken by push: its inbox is open.
+fn open_inbox(server: &Server, client: &Client) {
+    let other = patient_client(server);
+    let held = other.lock("bench:contended").and_then(|lock| lock.acquire()).expect("the lock is granted");
+    let lock = client.lock("bench:contended").expect("the name is valid");
+    let waited = lock.try_acquire_for(Duration::from_millis(100)).expect("the server answers");
+    assert!(waited.is_none(), "the lock has a holder");
+    let subscribed = || !server.query::<Vec<String>>(&["PUBSUB", "CHANNELS"]).is_empty();
+    assert_eventually("the inbox is open", Duration::from_secs(10), subscribed);
+    drop(held);
+}
