@@ -76,7 +76,7 @@ impl Report {
     /// Every figure of this run with the name of its file.
     pub fn figures(&self) -> impl Iterator<Item = (String, String)> {
         let plots = self.sections.iter().flat_map(|section| &section.plots);
-        plots.filter_map(|plot| Some((format!("{}.svg", plot.file), plot.svg()?)))
+        plots.filter_map(|plot| Some((format!("{}.svg", plot.file()), plot.svg()?)))
     }
 
     fn figure(&self, placeholder: &str, folder: &str) -> Option<String> {
@@ -138,7 +138,7 @@ impl Section {
             }
         }
         for plot in &self.plots {
-            let _ = writeln!(text, "\n![{}]({folder}/{}.svg)", plot.title, plot.file);
+            let _ = writeln!(text, "\n![{}]({folder}/{}.svg)", plot.title(), plot.file());
         }
         for note in &self.notes {
             let _ = writeln!(text, "\n{note}");

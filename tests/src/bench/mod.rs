@@ -6,10 +6,11 @@
 //! | server and clients on cores of their own | [`Placement`] |
 //! | medians, and subjects that take turns | [`Spread`], [`in_turns`], [`mean_of_block`] |
 //! | a table, `RATIO` lines and a JSON file | [`Report`], [`Limit`], [`Unit`] |
-//! | figures | [`Plot`], [`Line`] |
+//! | figures | [`Plot`] of [`Line`]s, [`Bars`] |
 //! | a client that never sends a request twice | [`patient_client`] |
 
 mod arguments;
+mod bars;
 mod document;
 mod placement;
 mod plot;
@@ -23,8 +24,9 @@ use redlatch::Client;
 use crate::Server;
 
 pub use arguments::{Arguments, Extent};
+pub use bars::{Bar, Bars};
 pub use placement::Placement;
-pub use plot::{Line, Plot};
+pub use plot::{Figure, Line, Plot};
 pub use report::{Limit, Report, Unit};
 pub use samples::{Spread, in_turns, mean_of_block, nanos, quantile};
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Extent, Placement, Plot, Spread};
+use super::{Extent, Figure, Placement, Spread};
 use crate::Server;
 
 /// How a time is shown.
@@ -95,7 +95,7 @@ pub(super) struct Section {
     pub(super) name: String,
     pub(super) times: Vec<Time>,
     pub(super) values: Vec<Measured>,
-    pub(super) plots: Vec<Plot>,
+    pub(super) plots: Vec<Figure>,
     pub(super) notes: Vec<String>,
 }
 
@@ -146,8 +146,8 @@ impl Report {
     }
 
     /// A figure.
-    pub fn plot(&mut self, plot: Plot) {
-        self.current().plots.push(plot);
+    pub fn plot(&mut self, figure: impl Into<Figure>) {
+        self.current().plots.push(figure.into());
     }
 
     /// A sentence to the reader, such as what was left out and why.

@@ -11,9 +11,11 @@
 //! | crowd | connections, messages and polls of 2,000 waiters in one process | the limits |
 //! | python-pair | uncontended acquire + release, and a `with` block | the same by Rust; by redis-py's `Lock` |
 //! | python-re-entry | a nested acquire + release | `threading.RLock` |
-//! | python-hand-over | from just before a release to the grant in another process | redis-py's `Lock`; python-redis-lock |
 //! | python-threads | threads and losses of a process that holds 1,000 locks | the limits |
 //! | c-pair, c-re-entry | the same by C | the same by Rust |
+//! | peers-pair | uncontended acquire + release, and its commands | each other lock for Python and Rust |
+//! | peers-hand-over | from just before a release to the return of acquire in another process | the same |
+//! | peers-contention | grants, shares and commands of 8 threads in 4 processes | the same |
 //! | leases | threads, losses and renewing commands of 10,000 leases | the limits |
 //! | outage | first acquire after the server was away | the limit |
 //!
@@ -30,6 +32,7 @@
 mod c;
 mod core;
 mod handover;
+mod peers;
 mod python;
 
 use std::path::Path;
@@ -39,7 +42,7 @@ use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
 use redlatch_tests::{Server, any_server};
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 16] = [
     "pair",
     "re-entry",
     "memory",
@@ -48,10 +51,12 @@ const SECTIONS: [&str; 14] = [
     "crowd",
     "python-pair",
     "python-re-entry",
-    "python-hand-over",
     "python-threads",
     "c-pair",
     "c-re-entry",
+    "peers-pair",
+    "peers-hand-over",
+    "peers-contention",
     "leases",
     "outage",
 ];
@@ -67,6 +72,10 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).peekable();
     if words.next_if(|word| word == "player").is_some() {
         handover::player::run(&words.next().expect("a player is given its server"));
+        return ExitCode::SUCCESS;
+    }
+    if words.next_if(|word| word == "peer").is_some() {
+        peers::ours::run(&words.next().expect("a player is given its server"));
         return ExitCode::SUCCESS;
     }
     let arguments = match Arguments::parse("bench", &SECTIONS, words) {
@@ -109,6 +118,7 @@ fn main() -> ExitCode {
 fn measure(section: &str, stage: &Stage, report: &mut Report) -> Result<(), String> {
     match section {
         "hand-over" | "fair" | "crowd" => handover::run(section, stage, report),
+        _ if section.starts_with("peers-") => peers::run(section, stage, report),
         "c-pair" | "c-re-entry" => c::run(section, stage, report),
         _ if section.starts_with("python-") => return python::run(section, stage, report),
         _ => core::run(section, stage, report),

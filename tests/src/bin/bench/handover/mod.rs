@@ -8,6 +8,8 @@ pub(crate) mod player;
 
 use redlatch_tests::bench::Report;
 
+pub(crate) use fair::client_commands;
+
 use crate::Stage;
 
 pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
