@@ -202,7 +202,7 @@ def main() -> None:
     playable = []
     for name, subject in SUBJECTS.items():
         if version_of(subject.package) is None:
-            say("lacks", name, f"{subject.package} is not installed: install py/requirements/bench.txt")
+            say("lacks", name, f"{subject.package} is not installed: `pip install -r py/requirements/bench.txt`")
         else:
             playable.append(name)
     say("ready", *playable)

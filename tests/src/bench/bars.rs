@@ -78,7 +78,7 @@ impl Bars {
             chart.draw_series([Rectangle::new(corners, color.filled())])?;
             let name = Text::new(bar.name.clone(), (-8, 0), label(HPos::Right));
             chart.draw_series([EmptyElement::at((low, middle)) + name])?;
-            let value = Text::new(short(bar.value), (6, 0), label(HPos::Left));
+            let value = Text::new(short(rounded(bar.value)), (6, 0), label(HPos::Left));
             chart.draw_series([EmptyElement::at((bar.value, middle)) + value])?;
         }
         root.present()?;
@@ -91,6 +91,12 @@ fn reach(shown: &[&Bar]) -> (f64, f64) {
     let values = shown.iter().map(|bar| bar.value);
     let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
     (10_f64.powf((least * 0.8).log10().floor()), most * 2.0)
+}
+
+/// To three significant digits.
+fn rounded(value: f64) -> f64 {
+    let scale = 10_f64.powf(2.0 - value.log10().floor());
+    (value * scale).round() / scale
 }
 
 #[cfg(test)]
@@ -120,6 +126,12 @@ mod tests {
         assert_eq!(bars(none.clone()).svg(), None);
         let some = bars([none, vec![bar("one", 1.0)]].concat()).svg().expect("it has a bar");
         assert!(some.contains("one") && !some.contains("zero") && !some.contains("not measured"), "{some}");
+    }
+
+    #[test]
+    fn values_have_three_digits() {
+        let shown = [0.012345, 9.996, 527.23, 56_891.3, 211_336.0].map(|value| short(rounded(value)));
+        assert_eq!(shown, ["0.012", "10", "527", "56.9k", "211k"]);
     }
 
     #[test]

@@ -11,6 +11,10 @@ use super::player::{Player, Program};
 use super::subjects::{SUBJECTS, Subject};
 use crate::Stage;
 
+/// Said of every run.
+const NOT_HERE: &str =
+    "Redisson, redsync, bsm/redislock and rueidislock are left out: there are no players in Java and Go.";
+
 /// The programs of this run, and what there is to say about those that are missing.
 #[derive(Debug)]
 struct Programs {
@@ -29,7 +33,7 @@ impl Programs {
     fn find() -> Programs {
         let ours = std::env::current_exe().expect("this program has a path");
         let found = vec![Program { path: ours, arguments: vec!["peer".to_owned()] }];
-        let mut programs = Programs { found, about: Vec::new(), missing: Vec::new() };
+        let mut programs = Programs { found, about: Vec::new(), missing: vec![NOT_HERE.to_owned()] };
         match Interpreter::find("peers/python/player.py") {
             Ok(interpreter) => {
                 let mut arguments = interpreter.arguments("").to_vec();
@@ -99,7 +103,10 @@ impl<'a> Cast<'a> {
         for program in &programs.found {
             match start_all(program, stage, processes) {
                 Ok(players) => {
-                    notes.extend(players[0].lacks.iter().map(|what| format!("Left out: {what}")));
+                    let mut lacks = players[0].lacks.clone();
+                    // The same for a lock and for that lock with other settings.
+                    lacks.dedup();
+                    notes.extend(lacks.into_iter().map(|reason| format!("Left out: {reason}")));
                     companies.push(Company { program, players });
                 }
                 Err(reason) => notes.push(format!("{} is left out: {reason}", program.path.display())),

@@ -10,11 +10,13 @@ use super::commands::sent_by_clients;
 use super::ours::now;
 use super::player::Player;
 use super::rounds::{Entry, entries, play_round};
-use super::subjects::Subject;
+use super::subjects::{OURS_IN_PYTHON, OURS_IN_RUST, Subject};
 use crate::Stage;
 
 const PROCESSES: usize = 4;
 const THREADS: usize = 2;
+/// Those that take part in a quick run.
+const QUICK: [&str; 5] = [OURS_IN_RUST, OURS_IN_PYTHON, "redis_py", "python_redis_lock", "rslock"];
 /// How long the players go on after what is counted.
 const END: Duration = Duration::from_millis(100);
 
@@ -30,11 +32,11 @@ pub(crate) fn run(stage: &Stage, report: &mut Report) {
     let mut cast = Cast::start(stage, report, PROCESSES);
     let mut subjects = cast.subjects();
     if stage.extent.is_quick() {
-        subjects.retain(|subject| subject.is_ours() || subject.is_slow() || subject.name == "python_redis_lock");
-        report.note("In a quick run each lock takes part with its defaults only, and shares are of a blink.");
+        subjects.retain(|subject| QUICK.contains(&subject.name));
+        report.note("Shares and commands of less than half a second; the other locks take part in a full run.");
     }
     let mut all: Vec<Entry<Shares>> = entries(subjects);
-    // As long as it takes, one after the other: side by side they would share the core.
+    // One after the other, once: side by side they would share the core.
     play_round(&mut all, 0, |subject| {
         let shares = share(stage, cast.players(subject), subject);
         cast.keep(subject, shares, report)

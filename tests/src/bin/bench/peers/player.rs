@@ -23,7 +23,7 @@ pub(crate) struct Player {
     process: Process,
     /// The subjects that it can play.
     pub(crate) plays: Vec<String>,
-    /// Why it cannot play others, a line for each.
+    /// Why it cannot play others.
     pub(crate) lacks: Vec<String>,
     /// Why it cannot go on.
     broken: Option<String>,
@@ -39,7 +39,7 @@ impl Player {
         loop {
             let line = player.line()?;
             match line.split_once(' ') {
-                Some(("lacks", what)) => player.lacks.push(what.to_owned()),
+                Some(("lacks", what)) => player.lacks.extend(what.split_once(' ').map(|(_, why)| why.to_owned())),
                 Some(("ready", subjects)) => {
                     player.plays = subjects.split(' ').map(str::to_owned).collect();
                     return Ok(player);

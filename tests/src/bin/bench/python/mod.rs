@@ -1,7 +1,7 @@
-//! The Python package, side by side with the Rust library and with other locks for Python.
+//! The Python package, side by side with the Rust library and with redis-py's `Lock`.
 //!
-//! The other locks are used with their defaults, and with the time limits of redlatch's client: longer ones than by default,
-//! because a stall of the machine is no part of what is measured.
+//! That is used with its defaults, and with the time limits of redlatch's client: longer ones than by default, because a
+//! stall of the machine is no part of what is measured.
 
 mod pair;
 mod player;
