@@ -231,7 +231,8 @@ fn machine() -> String {
     let processors = read("/proc/cpuinfo");
     let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("a processor without a name", |(_, name)| name).trim().to_owned();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Not those that this pinned thread may use.
+    let cores = processors.lines().filter(|line| line.starts_with("processor")).count();
     format!("{model}, {cores} cores, Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
 
