@@ -9,6 +9,8 @@ mod times;
 
 use redlatch_tests::bench::Report;
 
+pub(crate) use fair::client_commands;
+
 use crate::Stage;
 
 pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
