@@ -8,38 +8,38 @@ use redlatch::{Client, Lock, Released};
 use redlatch_tests::bench::{Extent, Limit, Line, Plot, Report, Spread, patient_client};
 use redlatch_tests::{Server, assert_eventually};
 
-use super::THREADS;
 use super::shares::Shares;
+use super::{MOST, steps};
 use crate::core::open_inbox;
 use crate::handover::client_commands;
 
 /// As many threads each get values of their own.
-const TOLD: [usize; 2] = [8, 64];
+const TOLD: [usize; 2] = [8, MOST];
 
 pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     let client = patient_client(server);
     // Otherwise those who come first would wait by polling for a while.
     open_inbox(server, &client);
-    let mut spans: Vec<Vec<Span>> = THREADS.iter().map(|_| Vec::new()).collect();
+    let steps = steps(extent);
+    let mut spans: Vec<Vec<Span>> = steps.iter().map(|_| Vec::new()).collect();
     for round in 0..extent.pick(1, 5) {
         // Who begins changes from round to round.
-        for turn in 0..THREADS.len() {
-            let step = (round + turn) % THREADS.len();
-            let threads = THREADS[step];
-            let told = TOLD.contains(&threads);
-            let length = Duration::from_millis(extent.pick(if told { 450 } else { 60 }, 1_000));
+        for turn in 0..steps.len() {
+            let step = (round + turn) % steps.len();
+            let threads = steps[step];
+            let length = Duration::from_millis(extent.pick(if TOLD.contains(&threads) { 600 } else { 100 }, 1_000));
             spans[step].push(Span::measure(server, &client, threads, length));
         }
     }
     let of = |spans: &[Span], pick: fn(&Span) -> f64| Spread::of(spans.iter().map(pick).collect());
-    for (threads, spans) in THREADS.iter().zip(&spans).filter(|(threads, _)| TOLD.contains(threads)) {
+    for (threads, spans) in steps.iter().zip(&spans).filter(|(threads, _)| TOLD.contains(threads)) {
         let name = |what: &str| format!("one_lock_{threads}_threads_{what}");
         report.ratio(name("pairs_per_second"), of(spans, |it| it.per_second), Limit::None);
         report.ratio(name("least_share_per_largest"), of(spans, |it| it.least_per_largest), Limit::None);
         report.ratio(name("commands_per_acquisition"), of(spans, |it| it.commands), Limit::None);
     }
     let points =
-        THREADS.iter().zip(&spans).map(|(threads, spans)| (*threads as f64, of(spans, |it| it.per_second).median));
+        steps.iter().zip(&spans).map(|(threads, spans)| (*threads as f64, of(spans, |it| it.per_second).median));
     report.plot(Plot {
         file: "one-lock".to_owned(),
         title: "Threads of one process on one lock".to_owned(),

@@ -4,12 +4,17 @@ mod contention;
 mod scaling;
 mod shares;
 
-use redlatch_tests::bench::Report;
+use redlatch_tests::bench::{Extent, Report};
 
 use crate::Stage;
 
+/// The most threads that there are.
+const MOST: usize = 64;
+
 /// How many threads there are, from step to step.
-const THREADS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+fn steps(extent: Extent) -> &'static [usize] {
+    extent.pick(&[1, 8, MOST], &[1, 2, 4, 8, 16, 32, MOST])
+}
 
 pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
     match section {

@@ -9,28 +9,24 @@ use redlatch::{Client, Lock, Released, options::POOL_SIZE};
 use redlatch_tests::bench::{Extent, Limit, Line, Plot, Report, Spread, rounds_in_turns};
 use redlatch_tests::{Monitor, Server};
 
-use super::THREADS;
+use super::{MOST, steps};
 use crate::core::bare::Bare;
 
-/// With as many threads the throughput is limited.
-const MOST: usize = THREADS[THREADS.len() - 1];
 /// A stall of the machine is no part of what is measured, and a request that is sent twice would count as two.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     let mut bare = bare_connections(server);
     let mut lines = [Vec::new(), Vec::new(), Vec::new()];
-    for threads in THREADS {
+    for &threads in steps(extent) {
         let fits = locks(&client(server, threads as u32), threads);
         let default_pool = locks(&client(server, POOL_SIZE.default), threads);
         let bare = RefCell::new(&mut bare[..threads]);
-        // The first pairs open connections.
-        for lock in fits.iter().chain(&default_pool) {
-            pair(lock);
-        }
+        let span = Duration::from_millis(extent.pick(if threads == MOST { 80 } else { 40 }, 100));
+        open_connections(server, span, &fits);
+        open_connections(server, span, &default_pool);
         server.reset_stats();
-        let rounds = extent.pick(if threads == MOST { 7 } else { 2 }, 30);
-        let span = Duration::from_millis(extent.pick(40, 100));
+        let rounds = extent.pick(if threads == MOST { 6 } else { 3 }, 30);
         let pairs = Cell::new(0);
         let count = |block: Block| {
             pairs.set(pairs.get() + block.pairs);
@@ -39,8 +35,8 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
         let rates = rounds_in_turns(
             rounds,
             &mut [
-                &mut || count(Block::measure(span, fits.iter().map(|lock| || pair(lock)).collect())),
-                &mut || count(Block::measure(span, default_pool.iter().map(|lock| || pair(lock)).collect())),
+                &mut || count(Block::of_pairs(span, &fits)),
+                &mut || count(Block::of_pairs(span, &default_pool)),
                 &mut || count(Block::measure(span, bare.borrow_mut().iter_mut().map(|it| || it.scripts()).collect())),
             ],
         );
@@ -90,6 +86,18 @@ fn locks(client: &Client, count: usize) -> Vec<Lock> {
     (0..count).map(|number| client.lock(&format!("bench:separate:{number:02}")).expect("the name is valid")).collect()
 }
 
+/// Runs blocks that do not count until the client needs no more connections.
+fn open_connections(server: &Server, span: Duration, locks: &[Lock]) {
+    let mut open = String::new();
+    loop {
+        Block::of_pairs(span, locks);
+        let before = std::mem::replace(&mut open, server.info("clients", "connected_clients"));
+        if open == before {
+            return;
+        }
+    }
+}
+
 /// A connection for each of the locks, on which its two scripts are replayed.
 fn bare_connections(server: &Server) -> Vec<Bare> {
     let locks = locks(&client(server, 1), MOST);
@@ -112,6 +120,11 @@ struct Block {
 }
 
 impl Block {
+    /// A pair of each lock, again and again.
+    fn of_pairs(span: Duration, locks: &[Lock]) -> Block {
+        Block::measure(span, locks.iter().map(|lock| || pair(lock)).collect())
+    }
+
     /// Each of `works` on a thread of its own, all at once and again and again until the span has passed.
     fn measure(span: Duration, works: Vec<impl FnMut() + Send>) -> Block {
         let together = Barrier::new(works.len());

@@ -37,16 +37,14 @@ fn measure(extent: Extent, [rust, c, redlatch, redis_py]: [&mut Command; 4], rep
         extent.pick(5, 100),
         &mut [&mut || Start::of(rust), &mut || Start::of(c), &mut || Start::of(redlatch), &mut || Start::of(redis_py)],
     );
-    let names = ["Rust", "C", "Python", "Python with redis-py's Lock"];
-    let told: [(&str, fn(&Start) -> u64); 2] = [
-        ("from its start to the first lock, released", |it| it.released - it.begun),
-        ("from opening a client to the first grant", |it| it.granted - it.ready),
-    ];
-    for (what, pick) in told {
+    let names = ["Rust", "C", "Python", "Python, redis-py's Lock"];
+    let mut rows = |what: &str, pick: fn(&Start) -> u64| {
         for (name, starts) in names.iter().zip(&starts) {
             report.row(format!("{name}: {what}"), Unit::Millis, spread(starts, pick));
         }
-    }
+    };
+    rows("process start to first lock, released", |it| it.released - it.begun);
+    rows("open to first grant", |it| it.granted - it.ready);
     let [rust, c, redlatch, redis_py] = &starts;
     report.row("Python: until its first line", Unit::Millis, spread(redlatch, |it| it.started - it.begun));
     report.row("Python: import redlatch", Unit::Millis, spread(redlatch, |it| it.ready - it.started));
