@@ -10,6 +10,7 @@
 //! | a client that never sends a request twice | [`patient_client`] |
 
 mod arguments;
+mod document;
 mod placement;
 mod plot;
 mod report;

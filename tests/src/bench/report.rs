@@ -212,14 +212,16 @@ impl Report {
             path.ancestors().nth(2).ok_or_else(|| io::Error::other("the program is in no target directory"))?;
         let dir = target.join("bench");
         fs::create_dir_all(&dir)?;
-        for plot in self.sections.iter().flat_map(|section| &section.plots) {
-            if let Some(svg) = plot.svg() {
-                fs::write(dir.join(format!("{}.svg", plot.file)), svg)?;
-            }
+        for (name, svg) in self.figures() {
+            fs::write(dir.join(name), svg)?;
         }
         let path = dir.join(format!("{program}.json"));
-        fs::write(&path, serde_json::to_string_pretty(self)? + "\n")?;
+        fs::write(&path, self.json()?)?;
         Ok(path)
+    }
+
+    pub(super) fn json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 }
 

@@ -27,7 +27,7 @@
 //! `py/requirements/bench.txt`.
 //!
 //! `--quick` stays below a minute; `--report-only` exits with 0 whatever the values are; `--only SECTION` runs one
-//! section.
+//! section; `--document` has docs/benchmarks.md show this run.
 
 #![forbid(unsafe_code)]
 
@@ -38,6 +38,7 @@ mod load;
 mod python;
 mod start;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
@@ -108,7 +109,14 @@ fn main() -> ExitCode {
         }
         stage.server.flush();
     }
-    report.finish("bench", arguments.report_only())
+    let status = report.finish("bench", arguments.report_only());
+    if arguments.document()
+        && let Err(error) = report.write_page(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs"))
+    {
+        eprintln!("bench: docs/benchmarks.md could not be written: {error}");
+        return ExitCode::FAILURE;
+    }
+    status
 }
 
 /// An error says what is missing on this machine.
