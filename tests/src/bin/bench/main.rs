@@ -94,12 +94,15 @@ fn main() -> ExitCode {
         eprintln!("bench: no server is installed; `make setup` installs one");
         return ExitCode::from(2);
     };
-    // The server starts before this process is pinned: what it starts inherits the pin.
+    // Before this process is pinned: what it starts inherits the pin, and the machine would seem to have one core.
     let stage = Stage { server: Server::start(kind), placement: Placement::choose(), extent: arguments.extent() };
+    let mut report = Report::new(&stage.server, stage.placement, stage.extent);
+    if cfg!(debug_assertions) {
+        report.about("a build for development, whose times mean little");
+    }
     stage.placement.pin_client();
     stage.placement.pin_server(stage.server.pid());
 
-    let mut report = Report::new(&stage.server, stage.placement, stage.extent);
     for section in SECTIONS.into_iter().filter(|section| arguments.wants(section)) {
         eprintln!("bench: {section}");
         report.section(section);
