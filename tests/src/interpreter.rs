@@ -66,6 +66,11 @@ impl Interpreter {
     pub fn arguments(&self, argument: &str) -> [String; 3] {
         arguments(self.script, argument)
     }
+
+    /// As [`arguments`](Self::arguments), for another script below `tests`.
+    pub fn arguments_of(script: &str, argument: &str) -> [String; 3] {
+        arguments(script, argument)
+    }
 }
 
 fn arguments(script: &str, argument: &str) -> [String; 3] {

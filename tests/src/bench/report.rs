@@ -231,7 +231,7 @@ fn machine() -> String {
     let processors = read("/proc/cpuinfo");
     let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("a processor without a name", |(_, name)| name).trim().to_owned();
-    // Of the machine: this thread may be pinned by now.
+    // Not those that this pinned thread may use.
     let cores = processors.lines().filter(|line| line.starts_with("processor")).count();
     format!("{model}, {cores} cores, Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }

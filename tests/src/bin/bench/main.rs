@@ -6,13 +6,17 @@
 //! | pair | uncontended acquire + release | the same two scripts sent bare; `SET NX PX` + compare-and-delete; 2 × PING |
 //! | re-entry | a nested acquire + release | one read of `CLOCK_BOOTTIME` |
 //! | memory | live heap bytes of the client for each held lease | the limit |
-//! | hand-over | from just before a release to the grant in another process, at holds of 1 ms | the same messages sent bare |
+//! | hand-over | from just before a release to the grant in another process or thread, at holds of 1 ms | the same messages sent bare; one bare PUBLISH |
 //! | fair | shares and commands of 16 threads in 4 processes | the limits |
+//! | contention | acquisitions, shares and commands of 1 to 64 threads of one process on one lock | |
+//! | scaling | acquire + release of 1 to 64 threads on separate locks | the two scripts sent bare on as many connections |
 //! | crowd | connections, messages and polls of 2,000 waiters in one process | the limits |
 //! | python-pair | uncontended acquire + release, and a `with` block | the same by Rust; by redis-py's `Lock` |
 //! | python-re-entry | a nested acquire + release | `threading.RLock` |
 //! | python-threads | threads and losses of a process that holds 1,000 locks | the limits |
 //! | c-pair, c-re-entry | the same by C | the same by Rust |
+//! | cpp-pair | the same by C++ and C | the same by Rust; the two scripts sent bare through hiredis |
+//! | cold-start | from the start of a process to its first lock, acquired and released | redis-py's `Lock` |
 //! | peers-pair | uncontended acquire + release, and its commands | each other lock for Python and Rust |
 //! | peers-hand-over | from just before a release to the return of acquire in another process | the same |
 //! | peers-contention | grants, shares and commands of 8 threads in 4 processes | the same |
@@ -32,8 +36,10 @@
 mod c;
 mod core;
 mod handover;
+mod load;
 mod peers;
 mod python;
+mod start;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -42,18 +48,22 @@ use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
 use redlatch_tests::{Server, any_server};
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 20] = [
     "pair",
     "re-entry",
     "memory",
     "hand-over",
     "fair",
+    "contention",
+    "scaling",
     "crowd",
     "python-pair",
     "python-re-entry",
     "python-threads",
     "c-pair",
     "c-re-entry",
+    "cpp-pair",
+    "cold-start",
     "peers-pair",
     "peers-hand-over",
     "peers-contention",
@@ -70,6 +80,10 @@ pub(crate) struct Stage {
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).peekable();
+    if words.next_if(|word| word == start::PROGRAM).is_some() {
+        start::program(&words.next().expect("the program is given its server"));
+        return ExitCode::SUCCESS;
+    }
     if words.next_if(|word| word == "player").is_some() {
         handover::player::run(&words.next().expect("a player is given its server"));
         return ExitCode::SUCCESS;
@@ -89,12 +103,15 @@ fn main() -> ExitCode {
         eprintln!("bench: no server is installed; `make setup` installs one");
         return ExitCode::from(2);
     };
-    // The server starts before this process is pinned: what it starts inherits the pin.
+    // Before this process is pinned: what it starts inherits the pin, and the machine would seem to have one core.
     let stage = Stage { server: Server::start(kind), placement: Placement::choose(), extent: arguments.extent() };
+    let mut report = Report::new(&stage.server, stage.placement, stage.extent);
+    if cfg!(debug_assertions) {
+        report.about("a build for development, whose times mean little");
+    }
     stage.placement.pin_client();
     stage.placement.pin_server(stage.server.pid());
 
-    let mut report = Report::new(&stage.server, stage.placement, stage.extent);
     for section in SECTIONS.into_iter().filter(|section| arguments.wants(section)) {
         eprintln!("bench: {section}");
         report.section(section);
@@ -118,8 +135,10 @@ fn main() -> ExitCode {
 fn measure(section: &str, stage: &Stage, report: &mut Report) -> Result<(), String> {
     match section {
         "hand-over" | "fair" | "crowd" => handover::run(section, stage, report),
+        "contention" | "scaling" => load::run(section, stage, report),
+        "cold-start" => return start::run(stage, report),
+        "c-pair" | "c-re-entry" | "cpp-pair" => c::run(section, stage, report),
         _ if section.starts_with("peers-") => peers::run(section, stage, report),
-        "c-pair" | "c-re-entry" => c::run(section, stage, report),
         _ if section.starts_with("python-") => return python::run(section, stage, report),
         _ => core::run(section, stage, report),
     }

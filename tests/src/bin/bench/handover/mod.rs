@@ -5,6 +5,7 @@ mod crowd;
 mod fair;
 mod pair;
 pub(crate) mod player;
+mod times;
 
 use redlatch_tests::bench::Report;
 
