@@ -105,15 +105,19 @@ fn packed(key: &Key, text: &str) {
     let inbox = "redlatch:inbox:x";
     for ask in [Ask::Try, Ask::Join { score: Some(u64::MAX), inbox }, Ask::Adopt { from: &token }] {
         let request = Acquire { key, token: &token, ttl: TTL, fence_retention: TTL, ask, replication: None };
-        let words = arguments(&encode_acquire(&request, false));
+        let words = arguments(&encode_acquire(&request, false, false));
         assert_eq!((words.len(), words[2].as_str()), (18, "7"), "{words:?}");
+        let thorough = arguments(&encode_acquire(&request, true, false));
+        assert_eq!((&thorough[..18], &thorough[18..]), (&words[..], &["1".to_owned()][..]));
         assert_eq!(words[3], key.as_str());
         assert_eq!(words[3..10].iter().cloned().collect::<BTreeSet<_>>(), keys_of(key, text));
         assert_eq!((words[10].as_str(), words[11].as_str()), (text, "30000"));
     }
     let release = Release { key, token: &token, tombstone: Some(TTL), turn: TTL };
-    let words = arguments(&encode_release(&release, true, false));
+    let words = arguments(&encode_release(&release, true, false, false));
     assert_eq!((words.len(), words[3].as_str(), words[10].as_str()), (15, key.as_str(), text));
+    let thorough = arguments(&encode_release(&release, true, true, false));
+    assert_eq!((&thorough[..15], &thorough[15..]), (&words[..], &["1".to_owned()][..]));
     let gone = key.gone(text).to_string();
     assert_eq!(arguments(&encode_tombstone(&release, TTL))[1], gone);
     assert_eq!(arguments(&encode_unlock(&release, false))[2..], ["1", key.as_str(), text]);

@@ -59,8 +59,10 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// The acquire request as bytes; `whole` carries the script itself instead of its hash.
-pub(crate) fn encode_acquire(request: &Acquire<'_>, whole: bool) -> Vec<u8> {
-    let mut call = on_one_lock(&ACQUIRE, whole, request.key, request.token, 8);
+///
+/// `thorough` has it do everything that it would do where somebody waits: a user who may not do all of that learns so now.
+pub(crate) fn encode_acquire(request: &Acquire<'_>, thorough: bool, whole: bool) -> Vec<u8> {
+    let mut call = on_one_lock(&ACQUIRE, whole, request.key, request.token, 8 + usize::from(thorough));
     call.word(request.token.as_str()).number(millis(request.ttl)).number(millis(request.fence_retention));
     match &request.ask {
         Ask::Try => call.word("try").word("").word(NO_INBOX),
@@ -70,14 +72,21 @@ pub(crate) fn encode_acquire(request: &Acquire<'_>, whole: bool) -> Vec<u8> {
     };
     let from = if let Ask::Adopt { from } = request.ask { from.as_str() } else { "" };
     call.number(millis(SIBLING_LIFE)).word(from);
+    if thorough {
+        call.word("1");
+    }
     call.finish()
 }
 
-/// The release request as bytes. `counts_all`: the server's `PUBSUB NUMSUB` sees every subscriber.
-pub(crate) fn encode_release(request: &Release<'_>, counts_all: bool, whole: bool) -> Vec<u8> {
-    let mut call = on_one_lock(&RELEASE, whole, request.key, request.token, 5);
+/// The release request as bytes. `counts_all`: the server's `PUBSUB NUMSUB` sees every subscriber; `thorough` as for an
+/// acquire.
+pub(crate) fn encode_release(request: &Release<'_>, counts_all: bool, thorough: bool, whole: bool) -> Vec<u8> {
+    let mut call = on_one_lock(&RELEASE, whole, request.key, request.token, 5 + usize::from(thorough));
     call.word(request.token.as_str()).number(request.tombstone.map_or(0, millis)).number(millis(request.turn));
     call.number(millis(SIBLING_LIFE)).number(counts_all.into());
+    if thorough {
+        call.word("1");
+    }
     call.finish()
 }
 

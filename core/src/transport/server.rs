@@ -46,7 +46,9 @@ impl Server {
     pub(crate) fn acquire(&self, lead: Lead, request: &Acquire<'_>, by: Moment) -> Exchange<Acquired> {
         let decode = |value: &Value| decode_acquire(value).map_err(Fault::garbled);
         self.with_slot(Urgency::Other, by, |slot| {
-            let answer = self.script_on(slot, lead, by, |whole| encode_acquire(request, whole), decode);
+            let thorough = !slot.proven().acquire;
+            let answer = self.script_on(slot, lead, by, |whole| encode_acquire(request, thorough, whole), decode);
+            slot.proven().acquire |= thorough && answer.is_ok();
             // A token from elsewhere need not have the form of one.
             let from = if let Ask::Adopt { from } = request.ask { from.as_str() } else { "" };
             let answer = answer.map_err(|fault| fault.without(from))?;
@@ -62,8 +64,13 @@ impl Server {
     pub(crate) fn release(&self, lead: Lead, request: &Release<'_>, by: Moment) -> Exchange<ReleaseAnswer> {
         // A subscriber of a cluster may be at any node, and each counts its own.
         let counts_all = !matches!(self.opener.way, Way::Node(_));
-        let encode = |whole| encode_release(request, counts_all, whole);
-        self.script(Urgency::Release, lead, by, encode, |value| decode_release(value).map_err(Fault::garbled))
+        self.with_slot(Urgency::Release, by, |slot| {
+            let thorough = !slot.proven().release;
+            let encode = |whole| encode_release(request, counts_all, thorough, whole);
+            let answer = self.script_on(slot, lead, by, encode, |value| decode_release(value).map_err(Fault::garbled));
+            slot.proven().release |= thorough && answer.is_ok();
+            answer
+        })
     }
 
     /// Sets the tombstone alone.

@@ -23,6 +23,16 @@ pub(crate) struct Slot {
     timeout: Duration,
     /// Of which server it is, as its [`Opener`] numbers them.
     term: u64,
+    /// What has been done over it in full.
+    proven: Proven,
+}
+
+/// The scripts that a connection has run with all their commands. Its first acquire and its first release do so even where
+/// nobody waits: what its user may not do shows there, and not at the first contention.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Proven {
+    pub(crate) acquire: bool,
+    pub(crate) release: bool,
 }
 
 /// What is sent over a connection, and how.
@@ -39,7 +49,15 @@ struct Request<'a> {
 
 impl Slot {
     pub(crate) fn empty() -> Slot {
-        Slot { connection: None, timeout: Duration::ZERO, term: 0 }
+        Slot { connection: None, timeout: Duration::ZERO, term: 0, proven: Proven::default() }
+    }
+
+    /// What has been done over the connection; nothing over one that is still to be opened.
+    pub(crate) fn proven(&mut self) -> &mut Proven {
+        if self.connection.is_none() {
+            self.proven = Proven::default();
+        }
+        &mut self.proven
     }
 
     /// Sends `request` and reads `replies` replies, of which the last one counts, by `by`.
@@ -101,6 +119,7 @@ impl Slot {
             return Ok((connection, true));
         }
         self.timeout = Duration::ZERO;
+        self.proven = Proven::default();
         let by = by.min(open.clock.now().after(open.limits.connect));
         let Opened { connection, term } = open.connect(by)?;
         self.term = term;

@@ -110,7 +110,9 @@ impl<'a> Twins<'a> {
 
         let mode = if joins { "join" } else { "try" };
         let (token, channel) = (token(client), channel(inbox));
-        let arguments = [&token, LONG, LONG, mode, &score, &channel, LONG, ""];
+        // The outcome is the same whether all keys are read in any case or not.
+        let thorough = ["", "1"][self.below(2)];
+        let arguments = [&token, LONG, LONG, mode, &score, &channel, LONG, "", thorough];
         let (status, _, rank, score, fence): (i64, i64, i64, String, String) = self.run(ACQUIRE, client, &arguments);
         match expected {
             Reply::Granted { .. } => {
@@ -141,7 +143,8 @@ impl<'a> Twins<'a> {
         self.state = world.state;
 
         let (token, life) = (token(client), if tombstone { LONG } else { "0" });
-        let arguments = [&token, life, LONG, LONG, "1"];
+        let thorough = ["", "1"][self.below(2)];
+        let arguments = [&token, life, LONG, LONG, "1", thorough];
         let (released, woken, denied, damaged): (i64, i64, i64, String) = self.run(RELEASE, client, &arguments);
         let pushed = (0..CLIENTS).find(|other| self.state.clients[*other].push);
         let expected = (i64::from(held), i64::from(pushed.is_some()), 0, "");

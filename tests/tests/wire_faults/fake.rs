@@ -46,9 +46,10 @@ pub(crate) fn is_script(request: &[String]) -> bool {
     matches!(request[0].as_str(), "EVALSHA" | "EVAL")
 }
 
-/// Requests that run the release script: it has the fewest arguments of those with seven keys.
+/// Requests that run the release script: it has the fewest arguments of those with seven keys, the first one over a
+/// connection one more.
 pub(crate) fn is_release(request: &[String]) -> bool {
-    is_script(request) && request.len() == 15
+    is_script(request) && matches!(request.len(), 15 | 16)
 }
 
 type Answering = Box<dyn Fn(&[String]) -> Answer + Send + Sync>;

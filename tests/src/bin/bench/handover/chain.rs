@@ -53,13 +53,16 @@ pub(crate) fn assert_same_messages(key: &str, sent: &[MonitorLine]) {
     for line in scripts {
         let args: Vec<&str> = line.args.iter().map(String::as_str).collect();
         let token = args[10];
-        let same = if args[1] == commands.acquire {
+        let mut same = if args[1] == commands.acquire {
             acquires += 1;
             commands.acquire(token, args[14], args[15])
         } else {
             releases += 1;
             commands.release(token)
         };
+        // What only the first one over a connection has.
+        let first = if args[1] == commands.acquire { 18 } else { 15 };
+        same.arg(&args[first..]);
         let words: Vec<String> = same
             .args_iter()
             .map(|arg| match arg {
