@@ -1,6 +1,5 @@
 //! Leases by the time of their next renewal.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,8 @@ use crate::clock::{Clock, Moment, Monitor};
 use crate::lease::Grant;
 use crate::protocol::RENEW_BATCH;
 use crate::sync::Ordering;
+
+use super::timeline::{Timed, Timeline};
 
 /// Entries that a worker looks at to fill a batch with leases of a similar ttl.
 const SCANNED: usize = 4 * RENEW_BATCH;
@@ -65,7 +66,7 @@ struct State {
 #[derive(Debug)]
 struct Node {
     id: u32,
-    leases: BTreeMap<(Moment, u64), Arc<Grant>>,
+    leases: Timeline,
     /// Threads that have a batch of its leases.
     busy: u32,
     /// Its last batch was not answered.
@@ -85,7 +86,7 @@ impl DueQueue {
         }
         grant.due_at.store(at.nanos(), Ordering::Relaxed);
         grant.due_node.store(node, Ordering::Relaxed);
-        state.node(node).leases.insert((at, grant.id), grant.clone());
+        state.node(node).leases.insert(at, grant);
         // Without a leader, every thread is in a request or a follower sleeps that must lead now.
         let earlier = state.leader_until.is_none_or(|until| at < until);
         let first = !std::mem::replace(&mut state.started, true);
@@ -101,12 +102,12 @@ impl DueQueue {
         self.state.lock().started = false;
     }
 
-    pub(crate) fn remove(&self, grant: &Grant) {
+    pub(crate) fn remove(&self, grant: &Arc<Grant>) {
         let mut state = self.state.lock();
         let at = Moment::from_nanos(grant.due_at.load(Ordering::Relaxed));
         let node = grant.due_node.load(Ordering::Relaxed);
         if let Some(node) = state.nodes.iter_mut().find(|queue| queue.id == node) {
-            node.leases.remove(&(at, grant.id));
+            node.leases.remove(at, grant);
         }
     }
 
@@ -166,7 +167,7 @@ impl DueQueue {
 impl State {
     fn node(&mut self, id: u32) -> &mut Node {
         let index = self.nodes.iter().position(|node| node.id == id).unwrap_or_else(|| {
-            self.nodes.push(Node { id, leases: BTreeMap::new(), busy: 0, failed: false });
+            self.nodes.push(Node { id, leases: Timeline::default(), busy: 0, failed: false });
             self.nodes.len() - 1
         });
         &mut self.nodes[index]
@@ -186,24 +187,25 @@ impl State {
             Spread::Nodes { threads } => threads > 1 && self.busy + 1 >= threads,
         };
         let open = self.nodes.iter().enumerate().filter(|(_, node)| !last_thread || (node.busy == 0 && !node.failed));
-        open.filter_map(|(index, node)| Some((node.leases.first_key_value()?.0.0, index))).min()
+        open.filter_map(|(index, node)| Some((node.leases.first()?.at, index))).min()
     }
 
     /// The first lease of a queue and those after it that are due within a twelfth of their ttl and have at least half
     /// and at most twice its ttl, so that one limit suits all.
     fn take_batch(&mut self, index: usize, now: Moment, spread: Spread) -> Batch {
         let node = &mut self.nodes[index];
-        let mut keys = Vec::new();
-        let ttl = node.leases.first_key_value().map_or(Duration::ZERO, |(_, first)| first.ttl());
-        for ((at, id), grant) in node.leases.iter().take(SCANNED) {
-            if *at > now.after(grant.ttl() / 12) || keys.len() == RENEW_BATCH {
+        let mut chosen: Vec<Timed> = Vec::new();
+        let ttl = node.leases.first().map_or(Duration::ZERO, |first| first.grant.ttl());
+        for timed @ Timed { at, grant } in node.leases.iter().take(SCANNED) {
+            if *at > now.after(grant.ttl() / 12) || chosen.len() == RENEW_BATCH {
                 break;
             }
             if grant.ttl() >= ttl / 2 && grant.ttl() <= ttl * 2 {
-                keys.push((*at, *id));
+                chosen.push(timed.clone());
             }
         }
-        let grants = keys.iter().filter_map(|key| node.leases.remove(key)).collect();
+        chosen.iter().for_each(|Timed { at, grant }| node.leases.remove(*at, grant));
+        let grants = chosen.into_iter().map(|Timed { grant, .. }| grant).collect();
         let id = node.id;
         if spread != Spread::One {
             node.busy += 1;
@@ -227,7 +229,7 @@ mod tests {
 
     fn grant(clock: &Clock) -> Arc<Grant> {
         let key = Key::new("lock:", "a").unwrap();
-        let spec = LockSpec { name: "a".into(), key, options: LockOptions::new() };
+        let spec = LockSpec { key, options: LockOptions::new() };
         Arc::new(Grant::new(Arc::new(spec), Token::foreign("t"), 1, clock.now(), false))
     }
 

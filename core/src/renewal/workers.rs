@@ -150,7 +150,7 @@ impl Keeper {
         let late: Vec<&Arc<Grant>> = late.collect();
         let Some(worst) = late.iter().min_by_key(|grant| grant.sent()) else { return };
         self.counters.add(Count::RenewalLate, late.len() as u64);
-        let (name, since_ms) = (&*worst.spec.name, now.since(worst.sent()).as_millis() as u64);
+        let (name, since_ms) = (worst.spec.name(), now.since(worst.sent()).as_millis() as u64);
         tracing::warn!(lock = name, leases = late.len(), since_ms, "late renewal");
     }
 
