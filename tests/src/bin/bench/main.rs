@@ -9,12 +9,14 @@
 //! | hand-over | from just before a release to the grant in another process, at holds of 1 ms | the same messages sent bare |
 //! | fair | shares and commands of 16 threads in 4 processes | the limits |
 //! | crowd | connections, messages and polls of 2,000 waiters in one process | the limits |
+//! | waiters | load, memory and first wake-up of 1 to 10,000 waiters in one process | the limit |
 //! | python-pair | uncontended acquire + release, and a `with` block | the same by Rust; by redis-py's `Lock` |
 //! | python-re-entry | a nested acquire + release | `threading.RLock` |
 //! | python-hand-over | from just before a release to the grant in another process | redis-py's `Lock`; python-redis-lock |
 //! | python-threads | threads and losses of a process that holds 1,000 locks | the limits |
 //! | c-pair, c-re-entry | the same by C | the same by Rust |
 //! | leases | threads, losses and renewing commands of 10,000 leases | the limits |
+//! | held | cost, memory and lateness of renewing 1 to 100,000 leases | the limits |
 //! | outage | first acquire after the server was away | the limit |
 //!
 //! The server runs on one core and everything else on another. Each limited value ends as a line
@@ -31,6 +33,7 @@ mod c;
 mod core;
 mod handover;
 mod python;
+mod waiters;
 
 use std::process::ExitCode;
 
@@ -38,13 +41,14 @@ use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
 use redlatch_tests::{Server, any_server};
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 16] = [
     "pair",
     "re-entry",
     "memory",
     "hand-over",
     "fair",
     "crowd",
+    "waiters",
     "python-pair",
     "python-re-entry",
     "python-hand-over",
@@ -52,6 +56,7 @@ const SECTIONS: [&str; 14] = [
     "c-pair",
     "c-re-entry",
     "leases",
+    "held",
     "outage",
 ];
 
@@ -66,6 +71,10 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).peekable();
     if words.next_if(|word| word == "player").is_some() {
         handover::player::run(&words.next().expect("a player is given its server"));
+        return ExitCode::SUCCESS;
+    }
+    if words.next_if(|word| word == waiters::player::WORD).is_some() {
+        waiters::player::run(&words.collect::<Vec<String>>());
         return ExitCode::SUCCESS;
     }
     let arguments = match Arguments::parse("bench", &SECTIONS, words) {
@@ -101,6 +110,7 @@ fn main() -> ExitCode {
 fn measure(section: &str, stage: &Stage, report: &mut Report) -> Result<(), String> {
     match section {
         "hand-over" | "fair" | "crowd" => handover::run(section, stage, report),
+        "waiters" => waiters::run(stage, report),
         "c-pair" | "c-re-entry" => c::run(section, stage, report),
         _ if section.starts_with("python-") => return python::run(section, stage, report),
         _ => core::run(section, stage, report),
