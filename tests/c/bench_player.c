@@ -1,5 +1,6 @@
 /*
- * A C process that the benchmark steers by lines on standard input: bench_player URL
+ * A C process that the benchmark steers by lines on standard input: bench_player URL. As bench_player URL first it tells
+ * when it started, when it began to open a client, when its first lock was granted and when that was released.
  *
  * pair COUNT    answers "took" and the time of each uncontended pair of acquire and release
  * nested COUNT  answers "took" and the mean time of a nested pair
@@ -9,31 +10,19 @@
 #define _POSIX_C_SOURCE 200809L
 #include "support.h"
 
-#include <inttypes.h>
-#include <time.h>
-
-enum { MOST = 10000 };
-
-static int64_t now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
+#include "bench_times.h"
 
 static void pairs(redlatch_lock *lock, int count) {
-    static int64_t took[MOST];
+    static int64_t took[MOST_TIMES];
     int at;
-    CHECK(count <= MOST);
+    CHECK(count <= MOST_TIMES);
     for (at = 0; at < count; at++) {
         int64_t begin = now();
         EXPECT(REDLATCH_OK, redlatch_lock_acquire(lock, REDLATCH_WAIT_FOREVER));
         EXPECT(REDLATCH_OK, redlatch_lock_release(lock));
         took[at] = now() - begin;
     }
-    fputs("took", stdout);
-    for (at = 0; at < count; at++)
-        printf(" %" PRId64, took[at]);
-    say("");
+    say_times(took, count);
 }
 
 static void nested(redlatch_lock *lock, int count) {
@@ -52,12 +41,28 @@ static void nested(redlatch_lock *lock, int count) {
     say("");
 }
 
+static void first_lock(const char *url) {
+    int64_t started = now(), granted;
+    redlatch_client *client = open_client(url);
+    redlatch_lock *lock = new_lock(client, "bench:first");
+    EXPECT(REDLATCH_OK, redlatch_lock_acquire(lock, REDLATCH_WAIT_FOREVER));
+    granted = now();
+    EXPECT(REDLATCH_OK, redlatch_lock_release(lock));
+    printf("%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", started, started, granted, now());
+    redlatch_lock_free(lock);
+    redlatch_client_free(client);
+}
+
 int main(int argc, char **argv) {
     redlatch_client_options options;
     redlatch_client *client = NULL;
     redlatch_lock *uncontended, *nesting;
     char line[64];
     int count;
+    if (argc == 3 && strcmp(argv[2], "first") == 0) {
+        first_lock(argv[1]);
+        return 0;
+    }
     CHECK(argc == 2);
     EXPECT(REDLATCH_OK, redlatch_client_options_init(&options, sizeof options));
     /* On a busy machine a reply may take longer than by default, and a request that is sent twice would count twice. */

@@ -20,7 +20,7 @@ pub struct Interpreter {
 
 impl Interpreter {
     /// The one that the variable `REDLATCH_PYTHON` names, or else the first of the environments in `target/py` in which
-    /// `script`, a path below `tests/src/bin`, can run: with the argument `about` it prints one line of versions, or
+    /// `script`, a path below `tests`, can run: with the argument `about` it prints one line of versions, or
     /// fails where something is missing. An error says in one line what to run.
     pub fn find(script: &'static str) -> Result<Interpreter, String> {
         if let Some(program) = env::var_os(VARIABLE).filter(|program| !program.is_empty()) {
@@ -66,10 +66,15 @@ impl Interpreter {
     pub fn arguments(&self, argument: &str) -> [String; 3] {
         arguments(self.script, argument)
     }
+
+    /// As [`arguments`](Self::arguments), for another script below `tests`.
+    pub fn arguments_of(script: &str, argument: &str) -> [String; 3] {
+        arguments(script, argument)
+    }
 }
 
 fn arguments(script: &str, argument: &str) -> [String; 3] {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin").join(script);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     ["-I".to_owned(), path.to_string_lossy().into_owned(), argument.to_owned()]
 }
 

@@ -91,7 +91,8 @@ pub(crate) struct Sibling<'a> {
 }
 
 impl Sibling<'_> {
-    fn parts(&self) -> [&str; 6] {
+    /// What it is made of.
+    pub(super) fn parts(&self) -> [&str; 6] {
         let (before, after) = if self.key.tagged { ("", "") } else { ("{", "}") };
         if self.suffix.is_empty() {
             ["", &self.key.text, "", "", "", ""]

@@ -1,5 +1,6 @@
 //! The wire protocol: keys, the three scripts, typed requests and replies. Pure.
 
+mod call;
 mod key;
 mod wire;
 

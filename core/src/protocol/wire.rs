@@ -7,6 +7,7 @@ use redis::Value;
 
 use crate::token::Token;
 
+use super::call::Call;
 use super::{
     Acquire, Acquired, Ask, Inspection, Key, NO_INBOX, Place, Release, ReleaseAnswer, Renew, Renewal, Role,
     SIBLING_LIFE,
@@ -29,13 +30,12 @@ impl Script {
         Script { source, sha: redis::Script::new(source).get_hash().to_owned() }
     }
 
-    /// The begin of a call on `keys` keys, with room for that many arguments after it of so many bytes in all.
-    fn command(&self, whole: bool, keys: usize, arguments: usize, bytes: usize) -> redis::Cmd {
+    /// The begin of a call on `keys` keys, with that many words after it, keys included, of about so many bytes in all.
+    fn call(&self, whole: bool, keys: usize, words: usize, bytes: usize) -> Call {
         let (verb, what) = if whole { ("EVAL", self.source) } else { ("EVALSHA", self.sha.as_str()) };
-        let mut command = redis::Cmd::with_capacity(3 + arguments, verb.len() + what.len() + 2 + bytes);
-        command.arg(verb);
-        command.arg(what).arg(keys);
-        command
+        let mut call = Call::begin(3 + words, verb.len() + what.len() + 4 + bytes);
+        call.word(verb).word(what).number(keys as u64);
+        call
     }
 }
 
@@ -60,37 +60,37 @@ fn millis(span: Duration) -> u64 {
 
 /// The acquire request as bytes; `whole` carries the script itself instead of its hash.
 pub(crate) fn encode_acquire(request: &Acquire<'_>, whole: bool) -> Vec<u8> {
-    let mut command = on_one_lock(&ACQUIRE, whole, request.key, request.token);
-    command.arg(request.token.as_str()).arg(millis(request.ttl)).arg(millis(request.fence_retention));
+    let mut call = on_one_lock(&ACQUIRE, whole, request.key, request.token, 8);
+    call.word(request.token.as_str()).number(millis(request.ttl)).number(millis(request.fence_retention));
     match &request.ask {
-        Ask::Try => command.arg("try").arg("").arg(NO_INBOX),
-        Ask::Join { score: Some(score), inbox } => command.arg("join").arg(*score).arg(*inbox),
-        Ask::Join { score: None, inbox } => command.arg("join").arg("").arg(*inbox),
-        Ask::Adopt { .. } => command.arg("adopt").arg("").arg(NO_INBOX),
+        Ask::Try => call.word("try").word("").word(NO_INBOX),
+        Ask::Join { score: Some(score), inbox } => call.word("join").number(*score).word(inbox),
+        Ask::Join { score: None, inbox } => call.word("join").word("").word(inbox),
+        Ask::Adopt { .. } => call.word("adopt").word("").word(NO_INBOX),
     };
     let from = if let Ask::Adopt { from } = request.ask { from.as_str() } else { "" };
-    command.arg(millis(SIBLING_LIFE)).arg(from);
-    command.get_packed_command()
+    call.number(millis(SIBLING_LIFE)).word(from);
+    call.finish()
 }
 
 /// The release request as bytes. `counts_all`: the server's `PUBSUB NUMSUB` sees every subscriber.
 pub(crate) fn encode_release(request: &Release<'_>, counts_all: bool, whole: bool) -> Vec<u8> {
-    let mut command = on_one_lock(&RELEASE, whole, request.key, request.token);
-    command.arg(request.token.as_str()).arg(request.tombstone.map_or(0, millis)).arg(millis(request.turn));
-    command.arg(millis(SIBLING_LIFE)).arg(u8::from(counts_all));
-    command.get_packed_command()
+    let mut call = on_one_lock(&RELEASE, whole, request.key, request.token, 5);
+    call.word(request.token.as_str()).number(request.tombstone.map_or(0, millis)).number(millis(request.turn));
+    call.number(millis(SIBLING_LIFE)).number(counts_all.into());
+    call.finish()
 }
 
-/// The begin of a call with all keys of a lock.
-fn on_one_lock(script: &Script, whole: bool, key: &Key, token: &Token) -> redis::Cmd {
+/// The begin of a call with all keys of a lock, and that many arguments.
+fn on_one_lock(script: &Script, whole: bool, key: &Key, token: &Token, arguments: usize) -> Call {
     // Besides key and token the longest arguments are the words that mark a sibling, and an inbox.
     let bytes = 7 * key.as_str().len() + 2 * token.as_str().len() + 300;
-    let mut command = script.command(whole, 7, 16, bytes);
+    let mut call = script.call(whole, 7, 7 + arguments, bytes);
     for role in [Role::Lock, Role::Fence, Role::Queue, Role::Waiters, Role::Turn] {
-        command.arg(key.of(role));
+        call.joined(&key.of(role).parts());
     }
-    command.arg(key.gone(token.as_str())).arg(key.of(Role::Probe));
-    command
+    call.joined(&key.gone(token.as_str()).parts()).joined(&key.of(Role::Probe).parts());
+    call
 }
 
 /// The renewing request for a batch, which must not be empty, as bytes; with the probe except on a migrating slot.
@@ -98,15 +98,17 @@ pub(crate) fn encode_renew(batch: &[Renew<'_>], probe: bool, whole: bool) -> Vec
     let probe = batch.first().filter(|_| probe).map(|first| first.key.of(Role::Probe));
     let keys = batch.len() + usize::from(probe.is_some());
     let bytes: usize = batch.iter().map(|item| item.key.as_str().len() + item.token.as_str().len() + 8).sum();
-    let mut command = RENEW.command(whole, keys, keys + 2 * batch.len(), bytes + 64);
+    let mut call = RENEW.call(whole, keys, keys + 2 * batch.len(), bytes + 64);
     for item in batch {
-        command.arg(item.key.as_str());
+        call.word(item.key.as_str());
     }
-    command.arg(probe);
+    if let Some(probe) = probe {
+        call.joined(&probe.parts());
+    }
     for item in batch {
-        command.arg(item.token.as_str()).arg(millis(item.ttl));
+        call.word(item.token.as_str()).number(millis(item.ttl));
     }
-    command.get_packed_command()
+    call.finish()
 }
 
 /// The tombstone of a token as a command on one key.
@@ -118,9 +120,9 @@ pub(crate) fn encode_tombstone(request: &Release<'_>, life: Duration) -> Vec<u8>
 
 /// Compare-and-delete of the lock key alone, as bytes.
 pub(crate) fn encode_unlock(request: &Release<'_>, whole: bool) -> Vec<u8> {
-    let mut command = UNLOCK.command(whole, 1, 2, request.key.as_str().len() + request.token.as_str().len());
-    command.arg(request.key.as_str()).arg(request.token.as_str());
-    command.get_packed_command()
+    let mut call = UNLOCK.call(whole, 1, 2, request.key.as_str().len() + request.token.as_str().len());
+    call.word(request.key.as_str()).word(request.token.as_str());
+    call.finish()
 }
 
 /// One transaction that reads a lock's keys: the last of that many replies counts.

@@ -27,7 +27,10 @@ impl Ring {
         let mut path = parts.path.split('/');
         let service = path.next().unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        if service.is_empty() || !service.chars().all(plain) {
+        if service.is_empty() {
+            return Err("the path names the service that the sentinels watch, as in /mymaster".to_owned());
+        }
+        if !service.chars().all(plain) {
             return Err("the service is one or more of A-Z a-z 0-9 . - _".to_owned());
         }
         let db = path.next().unwrap_or_default();

@@ -46,6 +46,9 @@ impl Target {
             "redis" | "rediss" if has_query(url) => {
                 return Err(refuse("it takes no query: the database is its path, and a ? elsewhere is written %3F"));
             }
+            "redis" | "rediss" if has_several_hosts(url) => {
+                return Err(refuse("several hosts take redis+sentinel:// or redis+cluster://"));
+            }
             "redis" | "rediss" => {}
             "unix" | "redis+unix" => check_socket(url).map_err(|why| refuse(&why))?,
             "redis+sentinel" | "rediss+sentinel" => {
@@ -58,9 +61,6 @@ impl Target {
         }
         let info = url.into_connection_info().map_err(|error| refuse(&error.to_string()))?;
         let endpoint = Endpoint::new(info).map_err(|why| refuse(&why))?;
-        if endpoint.host().contains(',') {
-            return Err(refuse("several hosts take redis+sentinel:// or redis+cluster://"));
-        }
         Ok(Target::Server(Box::new(endpoint)))
     }
 
@@ -196,6 +196,13 @@ fn has_query(url: &str) -> bool {
     url.split_once('?').is_some_and(|(_, query)| query.split('&').any(|pair| !pair.is_empty()))
 }
 
+/// Whether there is a comma between the login and the path.
+fn has_several_hosts(url: &str) -> bool {
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    let authority = rest.split('/').next().unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or_default().contains(',')
+}
+
 /// The URL of a Unix socket.
 fn check_socket(url: &str) -> Result<(), String> {
     let (_, rest) = url.split_once("://").unwrap_or_default();
@@ -306,6 +313,21 @@ mod tests {
             assert!(text.starts_with("url = "), "{text}");
             assert!(!text.contains("s3cret"), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_several_hosts_was_not_said() {
+        let refusal = |url| Target::parse(url).unwrap_err().to_string();
+        for url in ["redis://a:1,b:2", "rediss://u:p,q@a:1,b:2/0", "redis://a,b"] {
+            assert!(
+                cfg!(not(feature = "tls")) || refusal(url).contains("several hosts take redis+sentinel://"),
+                "{url}"
+            );
+        }
+        for url in ["redis+sentinel://a:1,b:2", "redis+sentinel://a:1/", "redis+sentinel://a:1//0"] {
+            assert!(refusal(url).contains("the path names the service"), "{url}");
+        }
+        assert!(Target::parse("redis://u:p,q@a:1/0").is_ok());
     }
 
     #[test]

@@ -233,7 +233,13 @@ impl Sleeper {
 impl Drop for Sleeper {
     fn drop(&mut self) {
         self.registry.leave(&self.token, &self.key);
-        self.bed.lock().left = true;
-        self.bed.notify_all();
+        let mut state = self.bed.lock();
+        state.left = true;
+        // Only whoever closes the client waits for that.
+        let awaited = state.closed;
+        drop(state);
+        if awaited {
+            self.bed.notify_all();
+        }
     }
 }

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | what the command line asks for | [`Arguments`], [`Extent`] |
 //! | server and clients on cores of their own | [`Placement`] |
-//! | medians, and subjects that take turns | [`Spread`], [`in_turns`], [`mean_of_block`] |
+//! | medians, and subjects that take turns | [`Spread`], [`in_turns`], [`rounds_in_turns`], [`mean_of_block`] |
 //! | a table, `RATIO` lines and a JSON file | [`Report`], [`Limit`], [`Unit`] |
-//! | figures | [`Plot`], [`Line`] |
+//! | figures | [`Plot`] of [`Line`]s, [`Bars`] |
 //! | a client that never sends a request twice | [`patient_client`] |
 
 mod arguments;
+mod bars;
+mod document;
 mod placement;
 mod plot;
 mod report;
@@ -22,10 +24,11 @@ use redlatch::Client;
 use crate::Server;
 
 pub use arguments::{Arguments, Extent};
+pub use bars::{Bar, Bars};
 pub use placement::Placement;
-pub use plot::{Line, Plot};
+pub use plot::{Figure, Line, Plot};
 pub use report::{Limit, Report, Unit};
-pub use samples::{Spread, in_turns, mean_of_block, nanos, quantile};
+pub use samples::{Spread, in_turns, mean_of_block, nanos, quantile, rounds_in_turns};
 
 /// A client whose calls outlast a stall of the machine: a request that is sent twice would count as two.
 pub fn patient_client(server: &Server) -> Client {

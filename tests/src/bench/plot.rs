@@ -3,10 +3,12 @@
 use plotters::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::Bars;
+
 const SIZE: (u32, u32) = (760, 420);
-const FONT: &str = "sans-serif";
+pub(super) const FONT: &str = "sans-serif";
 /// Told apart also by those who see few colours (Okabe and Ito, "Color Universal Design").
-const COLORS: [RGBColor; 7] = [
+pub(super) const COLORS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -15,6 +17,53 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(230, 159, 0),
     RGBColor(0, 0, 0),
 ];
+
+/// A figure of any kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Figure {
+    /// Lines.
+    Plot(Plot),
+    /// Bars.
+    Bars(Bars),
+}
+
+impl Figure {
+    /// The name of its file, without an ending.
+    pub fn file(&self) -> &str {
+        match self {
+            Figure::Plot(plot) => &plot.file,
+            Figure::Bars(bars) => &bars.file,
+        }
+    }
+
+    /// What it shows.
+    pub fn title(&self) -> &str {
+        match self {
+            Figure::Plot(plot) => &plot.title,
+            Figure::Bars(bars) => &bars.title,
+        }
+    }
+
+    /// The figure as an SVG document; `None` when there is nothing to show.
+    pub fn svg(&self) -> Option<String> {
+        match self {
+            Figure::Plot(plot) => plot.svg(),
+            Figure::Bars(bars) => bars.svg(),
+        }
+    }
+}
+
+impl From<Plot> for Figure {
+    fn from(plot: Plot) -> Figure {
+        Figure::Plot(plot)
+    }
+}
+
+impl From<Bars> for Figure {
+    fn from(bars: Bars) -> Figure {
+        Figure::Bars(bars)
+    }
+}
 
 /// Lines over two logarithmic axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,7 +149,7 @@ impl Plot {
 }
 
 /// 1500 as 1.5k.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         large if large >= 1e6 => (value / 1e6, "M"),
         large if large >= 1e3 => (value / 1e3, "k"),

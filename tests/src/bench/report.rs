@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Extent, Placement, Plot, Spread};
+use super::{Extent, Figure, Placement, Spread};
 use crate::Server;
 
 /// How a time is shown.
@@ -95,7 +95,7 @@ pub(super) struct Section {
     pub(super) name: String,
     pub(super) times: Vec<Time>,
     pub(super) values: Vec<Measured>,
-    pub(super) plots: Vec<Plot>,
+    pub(super) plots: Vec<Figure>,
     pub(super) notes: Vec<String>,
 }
 
@@ -146,8 +146,8 @@ impl Report {
     }
 
     /// A figure.
-    pub fn plot(&mut self, plot: Plot) {
-        self.current().plots.push(plot);
+    pub fn plot(&mut self, figure: impl Into<Figure>) {
+        self.current().plots.push(figure.into());
     }
 
     /// A sentence to the reader, such as what was left out and why.
@@ -212,14 +212,16 @@ impl Report {
             path.ancestors().nth(2).ok_or_else(|| io::Error::other("the program is in no target directory"))?;
         let dir = target.join("bench");
         fs::create_dir_all(&dir)?;
-        for plot in self.sections.iter().flat_map(|section| &section.plots) {
-            if let Some(svg) = plot.svg() {
-                fs::write(dir.join(format!("{}.svg", plot.file)), svg)?;
-            }
+        for (name, svg) in self.figures() {
+            fs::write(dir.join(name), svg)?;
         }
         let path = dir.join(format!("{program}.json"));
-        fs::write(&path, serde_json::to_string_pretty(self)? + "\n")?;
+        fs::write(&path, self.json()?)?;
         Ok(path)
+    }
+
+    pub(super) fn json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 }
 
@@ -229,7 +231,8 @@ fn machine() -> String {
     let processors = read("/proc/cpuinfo");
     let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("a processor without a name", |(_, name)| name).trim().to_owned();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Not those that this pinned thread may use.
+    let cores = processors.lines().filter(|line| line.starts_with("processor")).count();
     format!("{model}, {cores} cores, Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
 

@@ -43,13 +43,31 @@ pub fn quantile(values: &[f64], part: f64) -> f64 {
 /// first one does not count.
 pub fn in_turns<T, const N: usize>(span: Duration, subjects: &mut [&mut dyn FnMut() -> T; N]) -> [Vec<T>; N] {
     const LEAST: usize = 20;
+    let begin = Instant::now();
+    let mut unmeasured = Duration::ZERO;
+    take_turns(subjects, |rounds| {
+        if rounds == 0 {
+            unmeasured = begin.elapsed();
+        }
+        rounds < LEAST || begin.elapsed() - unmeasured < span
+    })
+}
+
+/// As [`in_turns`], for blocks that take long: so many rounds.
+pub fn rounds_in_turns<T, const N: usize>(rounds: usize, subjects: &mut [&mut dyn FnMut() -> T; N]) -> [Vec<T>; N] {
+    take_turns(subjects, |done| done < rounds)
+}
+
+fn take_turns<T, const N: usize>(
+    subjects: &mut [&mut dyn FnMut() -> T; N],
+    mut goes_on: impl FnMut(usize) -> bool,
+) -> [Vec<T>; N] {
     let mut values = std::array::from_fn(|_| Vec::new());
     for subject in subjects.iter_mut() {
         black_box(subject());
     }
-    let begin = Instant::now();
     let mut rounds = 0;
-    while rounds < LEAST || begin.elapsed() < span {
+    while goes_on(rounds) {
         for turn in 0..N {
             let subject = (rounds + turn) % N;
             values[subject].push(subjects[subject]());
@@ -88,6 +106,24 @@ mod tests {
     fn ratios_are_taken_round_by_round() {
         // The machine was ten times slower in the second round, which hit both.
         assert_eq!(Spread::of_ratios(&[2.0, 20.0, 2.0], &[1.0, 10.0, 1.0]).high, 2.0);
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let values: Vec<f64> = (0..=1_000).rev().map(f64::from).collect();
+        assert_eq!(
+            [0.0, 0.5, 0.99, 0.999, 1.0].map(|part| quantile(&values, part)),
+            [0.0, 500.0, 990.0, 999.0, 1_000.0]
+        );
+        assert_eq!(quantile(&[7.0], 0.999), 7.0);
+    }
+
+    #[test]
+    fn as_many_rounds_count_as_are_asked_for() {
+        let calls = std::cell::Cell::new(0);
+        let mut count = || calls.set(calls.get() + 1);
+        assert_eq!(rounds_in_turns(3, &mut [&mut count]).map(|values| values.len()), [3]);
+        assert_eq!(calls.get(), 4, "one round does not count");
     }
 
     #[test]

@@ -6,15 +6,21 @@
 //! | pair | uncontended acquire + release | the same two scripts sent bare; `SET NX PX` + compare-and-delete; 2 × PING |
 //! | re-entry | a nested acquire + release | one read of `CLOCK_BOOTTIME` |
 //! | memory | live heap bytes of the client for each held lease | the limit |
-//! | hand-over | from just before a release to the grant in another process, at holds of 1 ms | the same messages sent bare |
+//! | hand-over | from just before a release to the grant in another process or thread, at holds of 1 ms | the same messages sent bare; one bare PUBLISH |
 //! | fair | shares and commands of 16 threads in 4 processes | the limits |
+//! | contention | acquisitions, shares and commands of 1 to 64 threads of one process on one lock | |
+//! | scaling | acquire + release of 1 to 64 threads on separate locks | the two scripts sent bare on as many connections |
 //! | crowd | connections, messages and polls of 2,000 waiters in one process | the limits |
 //! | waiters | load, memory and first wake-up of 1 to 10,000 waiters in one process | the limit |
 //! | python-pair | uncontended acquire + release, and a `with` block | the same by Rust; by redis-py's `Lock` |
 //! | python-re-entry | a nested acquire + release | `threading.RLock` |
-//! | python-hand-over | from just before a release to the grant in another process | redis-py's `Lock`; python-redis-lock |
 //! | python-threads | threads and losses of a process that holds 1,000 locks | the limits |
 //! | c-pair, c-re-entry | the same by C | the same by Rust |
+//! | cpp-pair | the same by C++ and C | the same by Rust; the two scripts sent bare through hiredis |
+//! | cold-start | from the start of a process to its first lock, acquired and released | redis-py's `Lock` |
+//! | peers-pair | uncontended acquire + release, and its commands | each other lock for Python and Rust |
+//! | peers-hand-over | from just before a release to the return of acquire in another process | the same |
+//! | peers-contention | grants, shares and commands of 8 threads in 4 processes | the same |
 //! | leases | threads, losses and renewing commands of 10,000 leases | the limits |
 //! | held | cost, memory and lateness of renewing 1 to 100,000 leases | the limits |
 //! | outage | first acquire after the server was away | the limit |
@@ -25,36 +31,46 @@
 //! `py/requirements/bench.txt`.
 //!
 //! `--quick` stays below a minute; `--report-only` exits with 0 whatever the values are; `--only SECTION` runs one
-//! section.
+//! section; `--document` has docs/benchmarks.md show this run.
 
 #![forbid(unsafe_code)]
 
 mod c;
 mod core;
 mod handover;
+mod load;
+mod peers;
 mod python;
+mod start;
 mod waiters;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
 use redlatch_tests::{Server, any_server};
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 22] = [
     "pair",
     "re-entry",
     "memory",
     "hand-over",
     "fair",
+    "contention",
+    "scaling",
     "crowd",
     "waiters",
     "python-pair",
     "python-re-entry",
-    "python-hand-over",
     "python-threads",
     "c-pair",
     "c-re-entry",
+    "cpp-pair",
+    "cold-start",
+    "peers-pair",
+    "peers-hand-over",
+    "peers-contention",
     "leases",
     "held",
     "outage",
@@ -69,12 +85,20 @@ pub(crate) struct Stage {
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).peekable();
+    if words.next_if(|word| word == start::PROGRAM).is_some() {
+        start::program(&words.next().expect("the program is given its server"));
+        return ExitCode::SUCCESS;
+    }
     if words.next_if(|word| word == "player").is_some() {
         handover::player::run(&words.next().expect("a player is given its server"));
         return ExitCode::SUCCESS;
     }
     if words.next_if(|word| word == waiters::player::WORD).is_some() {
         waiters::player::run(&words.collect::<Vec<String>>());
+        return ExitCode::SUCCESS;
+    }
+    if words.next_if(|word| word == "peer").is_some() {
+        peers::ours::run(&words.next().expect("a player is given its server"));
         return ExitCode::SUCCESS;
     }
     let arguments = match Arguments::parse("bench", &SECTIONS, words) {
@@ -88,12 +112,15 @@ fn main() -> ExitCode {
         eprintln!("bench: no server is installed; `make setup` installs one");
         return ExitCode::from(2);
     };
-    // The server starts before this process is pinned: what it starts inherits the pin.
+    // Before this process is pinned: what it starts inherits the pin, and the machine would seem to have one core.
     let stage = Stage { server: Server::start(kind), placement: Placement::choose(), extent: arguments.extent() };
+    let mut report = Report::new(&stage.server, stage.placement, stage.extent);
+    if cfg!(debug_assertions) {
+        report.about("a build for development, whose times mean little");
+    }
     stage.placement.pin_client();
     stage.placement.pin_server(stage.server.pid());
 
-    let mut report = Report::new(&stage.server, stage.placement, stage.extent);
     for section in SECTIONS.into_iter().filter(|section| arguments.wants(section)) {
         eprintln!("bench: {section}");
         report.section(section);
@@ -103,7 +130,14 @@ fn main() -> ExitCode {
         }
         stage.server.flush();
     }
-    report.finish("bench", arguments.report_only())
+    let status = report.finish("bench", arguments.report_only());
+    if arguments.document()
+        && let Err(error) = report.write_page(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs"))
+    {
+        eprintln!("bench: docs/benchmarks.md could not be written: {error}");
+        return ExitCode::FAILURE;
+    }
+    status
 }
 
 /// An error says what is missing on this machine.
@@ -111,7 +145,10 @@ fn measure(section: &str, stage: &Stage, report: &mut Report) -> Result<(), Stri
     match section {
         "hand-over" | "fair" | "crowd" => handover::run(section, stage, report),
         "waiters" => waiters::run(stage, report),
-        "c-pair" | "c-re-entry" => c::run(section, stage, report),
+        "contention" | "scaling" => load::run(section, stage, report),
+        "cold-start" => return start::run(stage, report),
+        "c-pair" | "c-re-entry" | "cpp-pair" => c::run(section, stage, report),
+        _ if section.starts_with("peers-") => peers::run(section, stage, report),
         _ if section.starts_with("python-") => return python::run(section, stage, report),
         _ => core::run(section, stage, report),
     }

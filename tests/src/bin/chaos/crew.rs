@@ -31,7 +31,7 @@ impl Program {
     pub(crate) fn all() -> (Vec<Program>, Vec<String>) {
         let (mut programs, mut missing) = (vec![Program::Rust, Program::Rust], Vec::new());
         for _ in 0..2 {
-            match Interpreter::find("chaos/worker.py") {
+            match Interpreter::find("src/bin/chaos/worker.py") {
                 Ok(interpreter) => programs.push(Program::Python(interpreter)),
                 Err(reason) => missing = vec![format!("no worker in Python: {reason}")],
             }

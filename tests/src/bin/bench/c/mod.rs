@@ -1,5 +1,7 @@
-//! The C ABI, side by side with the Rust library. The library and the C program are built first, in release.
+//! The C ABI, side by side with the Rust library. The library and the programs are built first, as this program was.
 
+mod cpp;
+mod hiredis;
 mod pair;
 mod player;
 mod reentry;
@@ -9,14 +11,22 @@ use redlatch_tests::c::{Build, Program, Recipe};
 
 use crate::Stage;
 
+/// A ratio between two profiles would say nothing about the languages.
+const BUILD: Build = if cfg!(debug_assertions) { Build::Plain } else { Build::Release };
+
 pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
-    eprintln!("bench: building the library for C");
-    let recipe = Recipe { flags: &["-O2"], build: Build::Release, ..Recipe::c11(&["bench_player", "support"]) };
-    let program = Program::new(&recipe);
+    let program = c_program();
     let extent = stage.extent;
     let stage = player::Stage { program: &program, server: &stage.server, placement: stage.placement };
     match section {
         "c-pair" => pair::run(&stage, extent, report),
+        "cpp-pair" => cpp::run(&stage, extent, report),
         _ => reentry::run(&stage, extent, report),
     }
+}
+
+/// `tests/c/bench_player.c`.
+pub(crate) fn c_program() -> Program {
+    eprintln!("bench: building the library for C");
+    Program::new(&Recipe { flags: &["-O2"], build: BUILD, ..Recipe::c11(&["bench_player", "support"]) })
 }

@@ -8,9 +8,9 @@ use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, nanos
 use super::player::{Player, Stage};
 
 /// As the player's.
-const NAME: &str = "bench:uncontended";
+pub(crate) const NAME: &str = "bench:uncontended";
 /// Pairs in a block, of which the median counts.
-const CALLS: usize = 50;
+pub(crate) const CALLS: usize = 50;
 
 pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
     let client = patient_client(stage.server);
@@ -18,11 +18,11 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
     let player = Player::start(stage);
     // Opens the connections, loads the scripts, starts the threads.
     block_of_rust(&lock);
-    block_of_c(&player);
+    block(&player);
 
     stage.server.reset_stats();
     let span = extent.pick(Duration::from_secs(6), Duration::from_secs(36));
-    let [rust, c] = in_turns(span, &mut [&mut || block_of_rust(&lock), &mut || block_of_c(&player)]);
+    let [rust, c] = in_turns(span, &mut [&mut || block_of_rust(&lock), &mut || block(&player)]);
     // All scripts of the measured rounds, and of the one before them: nothing was repeated unseen, or left out.
     let pairs = ((rust.len() + 1) * CALLS) as u64;
     let scripts = stage.server.command_counts().get("evalsha").copied();
@@ -33,7 +33,7 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
     report.ratio("c_pair_per_rust_pair", Spread::of_ratios(&c, &rust), Limit::AtMost(1.10));
 }
 
-fn block_of_rust(lock: &Lock) -> f64 {
+pub(crate) fn block_of_rust(lock: &Lock) -> f64 {
     let times = (0..CALLS).map(|_| {
         let begin = Instant::now();
         let guard = lock.acquire().expect("the lock is granted");
@@ -43,7 +43,8 @@ fn block_of_rust(lock: &Lock) -> f64 {
     Spread::of(times.collect()).median
 }
 
-fn block_of_c(player: &Player) -> f64 {
+/// Of the program that plays.
+pub(crate) fn block(player: &Player) -> f64 {
     let times = player.times(&format!("pair {CALLS}"));
     assert_eq!(times.len(), CALLS);
     Spread::of(times).median

@@ -1,4 +1,4 @@
-//! The C process, steered by lines: `tests/c/bench_player.c` names the commands.
+//! Processes in C and C++, steered by lines: `tests/c/bench_player.c` names the commands.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use redlatch_tests::{Process, Server};
 /// How long a player may take for anything.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where players play.
+/// Where players play, and by which program.
+#[derive(Clone, Copy)]
 pub(crate) struct Stage<'a> {
     pub(crate) program: &'a Program,
     pub(crate) server: &'a Server,
@@ -23,7 +24,12 @@ pub(crate) struct Player(RefCell<Process>);
 impl Player {
     /// On the clients' core.
     pub(crate) fn start(stage: &Stage<'_>) -> Player {
-        let mut process = stage.program.start(&[&stage.server.url()]);
+        Player::start_with(stage, &[&stage.server.url()])
+    }
+
+    /// As [`start`](Self::start), with other arguments than the server's URL.
+    pub(crate) fn start_with(stage: &Stage<'_>, arguments: &[&str]) -> Player {
+        let mut process = stage.program.start(arguments);
         stage.placement.pin_client_process(process.pid());
         process.expect("ready", LIMIT);
         Player(RefCell::new(process))

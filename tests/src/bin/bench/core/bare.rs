@@ -45,6 +45,16 @@ impl Template {
         }
         command
     }
+
+    /// The command as words.
+    fn words(&self, token: &str) -> Vec<String> {
+        let word = |part: &Part| match part {
+            Part::Fixed(text) => text.clone(),
+            Part::Token => token.to_owned(),
+            Part::Ending(before) => format!("{before}{token}"),
+        };
+        std::iter::once("EVALSHA".to_owned()).chain(self.0.iter().map(word)).collect()
+    }
 }
 
 /// One redis-rs connection and what is sent over it, `TCP_NODELAY` set as the library sets it, without time limits.
@@ -112,6 +122,16 @@ impl Bare {
             let pong: Value = redis::cmd("PING").query(&mut self.connection).expect("PING is answered");
             assert_eq!(pong, Value::SimpleString("PONG".to_owned()));
         }
+    }
+
+    /// The two scripts as words, for those who send them by other means.
+    pub(crate) fn words(&self, token: &str) -> [Vec<String>; 2] {
+        [self.acquire.words(token), self.release.words(token)]
+    }
+
+    /// What a token ends with, after its `@`.
+    pub(crate) fn owner(&self) -> &str {
+        &self.owner
     }
 
     fn token(&self) -> String {

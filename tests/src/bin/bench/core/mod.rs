@@ -1,6 +1,6 @@
 //! The Rust core.
 
-mod bare;
+pub(crate) mod bare;
 mod held;
 mod leases;
 mod memory;
@@ -30,7 +30,7 @@ pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
 }
 
 /// Has `client` wait for a lock in vain, after which its waiters are woken by push: its inbox is open.
-fn open_inbox(server: &Server, client: &Client) {
+pub(crate) fn open_inbox(server: &Server, client: &Client) {
     let other = patient_client(server);
     let held = other.lock("bench:contended").and_then(|lock| lock.acquire()).expect("the lock is granted");
     let lock = client.lock("bench:contended").expect("the name is valid");

@@ -119,15 +119,27 @@ impl Chain {
         }
     }
 
-    /// Blocks on the inbox until its turn is announced.
-    fn wait_for_push(&mut self, token: &str) {
+    /// Blocks on the inbox until this text arrives: the token whose turn it is.
+    pub(crate) fn wait_for_push(&mut self, text: &str) {
         loop {
             let message = self.inbox.recv_response().expect("the inbox stays open");
             let Value::Array(fields) = message else { panic!("inbox: {message:?}") };
-            if matches!(fields.last(), Some(Value::BulkString(payload)) if payload == token.as_bytes()) {
+            if matches!(fields.last(), Some(Value::BulkString(payload)) if payload == text.as_bytes()) {
                 return;
             }
         }
+    }
+
+    /// The channel of the inbox.
+    pub(crate) fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// Publishes to another's inbox, by no script.
+    pub(crate) fn push(&mut self, channel: &str, text: &str) {
+        let receivers: Value =
+            redis::cmd("PUBLISH").arg(channel).arg(text).query(&mut self.requests).expect("PUBLISH is answered");
+        assert_eq!(receivers, Value::Int(1), "somebody listens");
     }
 
     pub(crate) fn release(&mut self, token: &str) {

@@ -5,8 +5,11 @@ mod crowd;
 pub(crate) mod fair;
 mod pair;
 pub(crate) mod player;
+mod times;
 
 use redlatch_tests::bench::Report;
+
+pub(crate) use fair::client_commands;
 
 use crate::Stage;
 

@@ -2,8 +2,10 @@
 //!
 //! | command | answer |
 //! |---|---|
-//! | `library COUNT` | `took` with as many holds by the library |
-//! | `chain COUNT` | `took` with as many holds by the bare messages |
+//! | `library THREADS COUNT` | `took` with as many holds by the library, one line a thread |
+//! | `chain THREADS COUNT` | `took` with as many holds by the bare messages, one line a thread |
+//! | `listen COUNT` | `listening` with a channel, `heard` with the instants at which as many texts were read from it |
+//! | `publish CHANNEL COUNT` | `published` with the instants just before as many texts were sent to the channel |
 //! | `share THREADS MILLIS` | `shared`, one grant time list a thread: each holds as often as it can for that long |
 //! | `crowd THREADS` | `crowded` once all wait, `served` with `pushes` and `polls` once each has held once |
 
@@ -25,6 +27,9 @@ pub(crate) const CHAIN_KEY: &str = "lock:handover:barechn";
 pub(crate) const LIBRARY_KEY: &str = "lock:handover:library";
 const SHARED: &str = "handover:shared";
 pub(crate) const CROWDED: &str = "handover:crowded";
+
+/// As long as a token.
+const WAKE: &str = "wakes-a-listener-as-a-push-does-a-waiter@host:1";
 
 /// How long each holder keeps the lock.
 const HOLD: Duration = Duration::from_millis(1);
@@ -75,12 +80,21 @@ impl Player {
 
     pub(crate) fn holds(&mut self) -> Vec<Hold> {
         let parse = |hold: &str| {
-            let numbers: Vec<u64> = hold.split(',').map(|text| text.parse().expect("a number")).collect();
+            let numbers = numbers(hold, ',');
             let [asked, granted, released, fence] = numbers[..] else { panic!("four numbers: {hold:?}") };
             Hold { asked, granted, released, fence }
         };
         self.expect("took").split_whitespace().map(parse).collect()
     }
+
+    /// The instants after the word in the next line that begins with it.
+    pub(crate) fn instants(&mut self, word: &str) -> Vec<u64> {
+        numbers(&self.expect(word), ' ')
+    }
+}
+
+fn numbers(text: &str, separator: char) -> Vec<u64> {
+    text.split(separator).map(|digits| digits.parse().expect("a number")).collect()
 }
 
 /// The started side.
@@ -94,14 +108,26 @@ pub(crate) fn run(url: &str) {
         let lease = lease.expect("a lock of its own is free");
         lease.token().owner().expect("the library's own token").to_owned()
     };
-    let mut chain = Chain::open(url, CHAIN_KEY, &owner);
+    // One for each thread. The others are opened when they are needed, because each inbox is a connection that counts.
+    let mut chains = vec![Chain::open(url, CHAIN_KEY, &owner)];
     println!("ready");
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |position: usize| -> u64 { words[position].parse().expect("a number") };
         match words[0] {
-            "library" => say_holds((0..number(1)).map(|_| by_library(&lock)).collect()),
-            "chain" => say_holds((0..number(1)).map(|_| by_chain(&mut chain)).collect()),
+            "library" => {
+                let count = number(2);
+                let hold = || (0..count).map(|_| by_library(&lock)).collect();
+                in_threads((0..number(1)).map(|_| hold).collect());
+            }
+            "chain" => {
+                let (threads, count) = (number(1) as usize, number(2));
+                chains.resize_with(chains.len().max(threads), || Chain::open(url, CHAIN_KEY, &owner));
+                let chains = chains.iter_mut().take(threads);
+                in_threads(chains.map(|chain| move || (0..count).map(|_| by_chain(chain)).collect()).collect());
+            }
+            "listen" => listen(&mut chains[0], number(1)),
+            "publish" => publish(&mut chains[0], words[1], number(2)),
             "share" => share(&client, number(1), Duration::from_millis(number(2))),
             "crowd" => crowd(&client, number(1)),
             word => panic!("unknown command {word:?}"),
@@ -109,9 +135,36 @@ pub(crate) fn run(url: &str) {
     }
 }
 
-fn say_holds(holds: Vec<Hold>) {
+/// Each on a thread of its own; says what they did once all are done.
+fn in_threads(works: Vec<impl FnOnce() -> Vec<Hold> + Send>) {
     let word = |it: &Hold| format!("{},{},{},{}", it.asked, it.granted, it.released, it.fence);
-    println!("took {}", holds.iter().map(word).collect::<Vec<_>>().join(" "));
+    thread::scope(|scope| {
+        let threads: Vec<_> = works.into_iter().map(|work| scope.spawn(work)).collect();
+        for thread in threads {
+            let holds = thread.join().expect("no thread panics");
+            println!("took {}", holds.iter().map(word).collect::<Vec<_>>().join(" "));
+        }
+    });
+}
+
+fn listen(chain: &mut Chain, count: u64) {
+    println!("listening {}", chain.channel());
+    let hear = |_| {
+        chain.wait_for_push(WAKE);
+        now().to_string()
+    };
+    println!("heard {}", (0..count).map(hear).collect::<Vec<_>>().join(" "));
+}
+
+fn publish(chain: &mut Chain, channel: &str, count: u64) {
+    let send = |_| {
+        // As between two releases: the listener sleeps when the text comes.
+        thread::sleep(HOLD);
+        let sent = now();
+        chain.push(channel, WAKE);
+        sent.to_string()
+    };
+    println!("published {}", (0..count).map(send).collect::<Vec<_>>().join(" "));
 }
 
 fn by_library(lock: &Lock) -> Hold {

@@ -7,13 +7,10 @@ something is missing, and where redlatch is not an installed wheel.
 |---|---|
 | ``pair SUBJECT COUNT`` | ``took`` and the time of each pair |
 | ``nested SUBJECT COUNT`` | ``took`` and the mean time of a nested pair |
-| ``hold SUBJECT`` | ``held`` |
-| ``wait SUBJECT`` | ``waits`` at once; ``granted``, when it asked and when it was granted |
-| ``release SUBJECT MILLIS`` | ``released`` and the instant just before; the lock is kept for so long first |
 | ``many COUNT TTL`` | ``held`` once it holds as many locks |
 | ``look`` | ``looked`` and the threads beyond those at the start, leases renewed and leases lost of these locks |
 
-Times are nanoseconds; instants are those of ``CLOCK_MONOTONIC``, which all processes share.
+Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -31,13 +28,11 @@ from typing import Any
 
 import redis
 import redis.lock
-import redis_lock
 
 import redlatch
 
 PAIR = "bench:uncontended"
 NESTED = "bench:nested"
-HANDOVER = "bench:handover"
 
 # On a busy machine a reply may take longer than the default limit, and a request that is sent twice would count as two.
 PATIENCE = 60
@@ -49,16 +44,12 @@ def about() -> str:
         sys.exit("redlatch is a development install here, and the benchmark measures the wheel")
     return (
         f"redlatch {redlatch.__version__} from {os.path.dirname(redlatch.__file__)}, Python {platform.python_version()}, "
-        f"redis {redis.__version__}, python-redis-lock {redis_lock.__version__}"
+        f"redis {redis.__version__}"
     )
 
 
 def threads() -> int:
     return len(os.listdir("/proc/self/task"))
-
-
-def now() -> int:
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 def say(*words: object) -> None:
@@ -122,12 +113,6 @@ class Player:
             "with": (time_with_blocks, self.client.lock(PAIR)),
             "redis-py": (time_pairs, redis.lock.Lock(self.peers, PAIR)),
         }
-        # python-redis-lock puts the same prefix before its names as redlatch does.
-        self.handed: dict[str, Any] = {
-            "library": self.client.lock(HANDOVER),
-            "redis-py": redis.lock.Lock(self.peers, f"{HANDOVER}:redis-py"),
-            "python-redis-lock": redis_lock.Lock(self.peers, f"{HANDOVER}:python-redis-lock"),
-        }
         self.many_client: redlatch.Client | None = None
         self.many_locks: list[redlatch.Lock] = []
         self.many_lost: list[redlatch.LostInfo] = []
@@ -141,25 +126,6 @@ class Player:
         with lock:
             mean = mean_nested_pair(lock, int(count))
         say("took", mean)
-
-    def hold(self, subject: str) -> None:
-        self.handed[subject].acquire()
-        say("held")
-
-    def wait(self, subject: str) -> None:
-        acquire = self.handed[subject].acquire
-        say("waits")
-        asked = now()
-        acquire()
-        granted = now()
-        say("granted", asked, granted)
-
-    def release(self, subject: str, millis: str) -> None:
-        release = self.handed[subject].release
-        time.sleep(float(millis) / 1000)
-        released = now()
-        release()
-        say("released", released)
 
     def many(self, count: str, ttl: str) -> None:
         # With the default number of renewing threads, and the default time limits.
