@@ -29,7 +29,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     let sizes = extent.pick(&SIZES[..3], &SIZES[..]);
     let trial = Trial {
         server,
-        ttl: extent.pick(Duration::from_secs(3), Duration::from_secs(30)),
+        ttl: extent.pick(Duration::from_millis(1500), Duration::from_secs(30)),
         rounds: extent.pick(1, 2),
         pause: extent.pick(Duration::from_millis(20), Duration::from_millis(250)),
     };
@@ -271,7 +271,7 @@ fn plots(ttl: Duration, idle: f64, measured: &[Held], report: &mut Report) {
         line("server", &|held| (held.server_share - idle) * 100.0),
         line("client", &|held| held.client_share * 100.0),
     ];
-    let title = format!("CPU time of renewal, ttl {} s", ttl.as_secs());
+    let title = format!("CPU time of renewal, ttl {ttl:?}");
     report.plot(plot("held-cpu", title, "percent of one core", cpu));
     let memory = vec![line("heap", &|held| held.heap), line("resident", &|held| held.resident)];
     report.plot(plot("held-memory", "Memory of the client".to_owned(), "bytes", memory));

@@ -32,7 +32,7 @@ const fn size(waiters: usize, settling_ms: u64, seconds: u32) -> Size {
 /// first time within a part of that span: 30 s from 18 s on count each of them about once, which is the rate in the long run.
 const FULL: [Size; 5] =
     [size(1, 500, 4), size(10, 1_000, 5), size(100, 2_000, 14), size(1_000, 18_000, 30), size(10_000, 18_000, 30)];
-const QUICK: [Size; 3] = [size(1, 300, 1), size(100, 300, 1), size(1_000, 300, 1)];
+const QUICK: [Size; 3] = [size(1, 100, 1), size(100, 200, 1), size(1_000, 700, 1)];
 
 pub(crate) fn run(stage: &Stage, report: &mut Report) {
     let sizes = stage.extent.pick(&QUICK[..], &FULL[..]);
