@@ -115,7 +115,7 @@ impl Engine {
         }
         match self.keeper.expire(grant) {
             Some(Ended::Now(reason) | Ended::Before(reason)) => Err(grant.lost_info(reason).into()),
-            Some(Ended::Released) => Err(self.not_held(&grant.spec.name, "it was released before")),
+            Some(Ended::Released) => Err(self.not_held(grant.spec.name(), "it was released before")),
             None => Ok(()),
         }
     }
@@ -141,7 +141,7 @@ impl Engine {
 
     /// A fault in the words of the caller's request.
     pub(crate) fn error(&self, action: &'static str, spec: &LockSpec, fault: Fault, tried: Duration) -> Error {
-        self.key_error(action, &spec.name, &spec.key, fault, tried)
+        self.key_error(action, spec.name(), &spec.key, fault, tried)
     }
 
     /// As [`error`](Engine::error), where there is only a name.
@@ -250,7 +250,7 @@ impl Engine {
     }
 
     /// Releases a lease in the background. Never blocks.
-    pub(crate) fn abandon_grant(&self, grant: &Grant, what: Abandoned) {
+    pub(crate) fn abandon_grant(&self, grant: &Arc<Grant>, what: Abandoned) {
         let live = grant.state.release().is_ok();
         self.keeper.forget(grant);
         let now = self.config.clock.now();

@@ -151,14 +151,21 @@ pub(crate) type OnLost = Arc<dyn Fn(&LostInfo) + Send + Sync>;
 pub struct LockOptions {
     pub(crate) ttl: Duration,
     pub(crate) auto_renew: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) on_lost: Option<OnLost>,
+    /// Apart, because every held lease has options and few have these.
+    rare: Option<Box<Rare>>,
+}
+
+/// Options that most locks leave out.
+#[derive(Clone, Default)]
+struct Rare {
+    max_hold: Option<Duration>,
+    on_lost: Option<OnLost>,
 }
 
 impl LockOptions {
     /// The defaults.
     pub fn new() -> LockOptions {
-        LockOptions { ttl: TTL.default_value(), auto_renew: true, max_hold: None, on_lost: None }
+        LockOptions { ttl: TTL.default_value(), auto_renew: true, rare: None }
     }
 
     /// How long the lease lives without renewal: after a crash of the holder, others wait at most this
@@ -179,7 +186,7 @@ impl LockOptions {
     /// with [`MaxHold`](crate::LostReason::MaxHold); the key lapses one ttl later at most. From the ttl to 365 days.
     /// Defaults to no limit.
     pub fn max_hold(mut self, max_hold: Duration) -> LockOptions {
-        self.max_hold = Some(max_hold);
+        self.rare.get_or_insert_default().max_hold = Some(max_hold);
         self
     }
 
@@ -187,19 +194,29 @@ impl LockOptions {
     /// of the deadline. Callbacks of one client run one after another, so they should be short; a panic in
     /// one is caught and logged. Defaults to none.
     pub fn on_lost(mut self, callback: impl Fn(&LostInfo) + Send + Sync + 'static) -> LockOptions {
-        self.on_lost = Some(Arc::new(callback));
+        self.rare.get_or_insert_default().on_lost = Some(Arc::new(callback));
         self
+    }
+
+    /// As set by [`max_hold`](LockOptions::max_hold).
+    pub(crate) fn longest_hold(&self) -> Option<Duration> {
+        self.rare.as_ref().and_then(|rare| rare.max_hold)
+    }
+
+    /// As set by [`on_lost`](LockOptions::on_lost).
+    pub(crate) fn loss_callback(&self) -> Option<&OnLost> {
+        self.rare.as_ref().and_then(|rare| rare.on_lost.as_ref())
     }
 
     pub(crate) fn validated(mut self) -> Result<LockOptions> {
         self.ttl = TTL.check(self.ttl)?;
-        if let Some(max_hold) = self.max_hold {
+        if let Some(max_hold) = self.longest_hold() {
             let checked = MAX_HOLD.check(max_hold)?;
             if checked < self.ttl {
                 let expected = format!("at least the ttl, {:?}", self.ttl);
                 return Err(Error::config(MAX_HOLD.name, format_args!("{max_hold:?}"), expected));
             }
-            self.max_hold = Some(checked);
+            self = self.max_hold(checked);
         }
         Ok(self)
     }
@@ -213,11 +230,12 @@ impl Default for LockOptions {
 
 impl fmt::Debug for LockOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LockOptions { ttl, auto_renew, max_hold, on_lost } = self;
+        let LockOptions { ttl, auto_renew, rare } = self;
+        let Rare { max_hold, on_lost } = rare.as_deref().cloned().unwrap_or_default();
         f.debug_struct("LockOptions")
             .field("ttl", ttl)
             .field("auto_renew", auto_renew)
-            .field("max_hold", max_hold)
+            .field("max_hold", &max_hold)
             .field("on_lost", &on_lost.is_some())
             .finish()
     }

@@ -128,7 +128,7 @@ pub unsafe extern "C" fn redlatch_force_release(client: *const Client, name: *co
 /// - what is so now: held_now, waiting_now, background_now, and longest_hold_now, which is null or
 ///   {"name": ..., "held_ms": ...};
 /// - lost: an object that counts the lost leases under the words of redlatch_lost_reason_name;
-/// - wait_micros, hold_micros, hold_percent_of_ttl: objects of count, mean, p50, p99, p999, max;
+/// - wait_micros, hold_micros, hold_percent_of_ttl, renewal_delay_micros: objects of count, mean, p50, p99, p999, max;
 /// - hottest: an array of {"name": ..., "waits": ...}, the names that were waited for most.
 ///
 /// docs/operations.md says what each means. Later versions may add fields.

@@ -94,6 +94,7 @@ pub(crate) fn stats(stats: &Stats) -> String {
         .raw("wait_micros", &summary(&stats.wait_micros))
         .raw("hold_micros", &summary(&stats.hold_micros))
         .raw("hold_percent_of_ttl", &summary(&stats.hold_percent_of_ttl))
+        .raw("renewal_delay_micros", &summary(&stats.renewal_delay_micros))
         .raw("hottest", &format!("[{}]", hottest.join(",")))
         .end()
 }

@@ -18,6 +18,7 @@ pub(crate) fn as_dict<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py
     all.set_item("wait_seconds", summary(py, &stats.wait_micros, 1e-6)?)?;
     all.set_item("hold_seconds", summary(py, &stats.hold_micros, 1e-6)?)?;
     all.set_item("hold_percent_of_ttl", summary(py, &stats.hold_percent_of_ttl, 1.0)?)?;
+    all.set_item("renewal_delay_seconds", summary(py, &stats.renewal_delay_micros, 1e-6)?)?;
     let longest = stats.longest_hold_now.as_ref().map(|longest| {
         let entry = PyDict::new(py);
         entry.set_item("name", &longest.name)?;

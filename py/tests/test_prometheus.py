@@ -73,6 +73,10 @@ def test_times_are_summaries_in_seconds(memory: MemoryClient) -> None:
     assert sample(registry, "redlatch_wait_seconds_count") == 3
     assert sample(registry, "redlatch_hold_ttl_ratio_count") == 3
     assert sample(registry, "redlatch_hold_ttl_max_ratio") == pytest.approx(10 / 30, rel=0.02)
+    with memory.lock("order"):
+        memory.advance(15)
+    assert sample(registry, "redlatch_renewal_delay_max_seconds") == 0
+    assert (sample(registry, "redlatch_renewal_delay_seconds_count") or 0) >= 1
 
 
 def test_the_lease_held_longest_shows_for_how_long_and_not_its_name(memory: MemoryClient) -> None:

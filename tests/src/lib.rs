@@ -15,6 +15,7 @@
 //! | programs in C against libredlatch | [`c`] |
 //! | the tests that the documentation names, and patches that they must notice | [`TestName`], [`mod@mutations`] |
 //! | threads and memory of this process | [`thread_names`], [`thread_count`], [`rss_bytes`] |
+//! | memory and CPU time of another | [`rss_bytes_of`], [`cpu_time_of`] |
 //!
 //! Everything started here ends when its handle is dropped, and is killed by the kernel when the test
 //! process dies first. The harness panics, with the server's log or the process's output, where a test
@@ -53,7 +54,7 @@ mod wire;
 
 pub use interpreter::Interpreter;
 pub use monitor::{Monitor, MonitorLine};
-pub use observe::{assert_eventually, eventually, rss_bytes, thread_count, thread_names};
+pub use observe::{assert_eventually, cpu_time_of, eventually, rss_bytes, rss_bytes_of, thread_count, thread_names};
 pub use process::Process;
 pub use proxy::{ConnectionState, HeldRequest, Proxy, ReplyFault, Traffic};
 pub use rules::{DOCUMENTED_PASSWORD, DOCUMENTED_USER, documented_rules, documented_user};

@@ -54,10 +54,26 @@ pub fn thread_count() -> usize {
 
 /// Resident memory of this process in bytes.
 pub fn rss_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("this system has /proc/self/status");
+    rss_bytes_of(std::process::id())
+}
+
+/// Resident memory of a process in bytes; panics when it does not run.
+pub fn rss_bytes_of(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let kib = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))
         .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.expect("/proc/self/status has VmRSS in kB") * 1024
+    kib.expect("its status has VmRSS in kB") * 1024
+}
+
+/// CPU time that the present threads of a process have used, to the nanosecond; zero where the kernel does not tell.
+/// Panics when it does not run.
+pub fn cpu_time_of(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
+    let used = tasks.filter_map(|task| {
+        let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(used.sum::<u64>())
 }

@@ -86,7 +86,7 @@ impl Client {
     /// [`Config`](Error::Config) for a refused name or option.
     pub fn lock_with(&self, name: &str, options: LockOptions) -> Result<Lock> {
         let spec = self.spec(name, options)?;
-        let key = self.inner.hashed(spec.key.as_str());
+        let key = self.inner.hashed(&spec.key);
         Ok(Lock::new(self.inner.clone(), spec, key))
     }
 
@@ -327,7 +327,7 @@ impl Client {
 
     fn spec(&self, name: &str, options: LockOptions) -> Result<Arc<LockSpec>> {
         let key = self.inner.key(name)?;
-        Ok(Arc::new(LockSpec { name: name.into(), key, options: options.validated()? }))
+        Ok(Arc::new(LockSpec { key, options: options.validated()? }))
     }
 }
 
@@ -362,8 +362,8 @@ impl ClientInner {
         (self.config.holders.current)()
     }
 
-    pub(crate) fn hashed(&self, key: &str) -> HashedKey {
-        HashedKey::new(&self.config.hashing, key)
+    pub(crate) fn hashed(&self, key: &Key) -> HashedKey {
+        HashedKey::new(&self.config.hashing, key.text())
     }
 
     pub(crate) fn patience(&self, wait: Duration) -> Patience {

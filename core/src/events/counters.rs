@@ -59,6 +59,7 @@ pub(crate) struct Timings {
     pub(crate) wait: Histogram,
     pub(crate) hold: Histogram,
     pub(crate) hold_percent_of_ttl: Histogram,
+    pub(crate) renewal_delay: Histogram,
     pub(crate) hot: HotNames,
 }
 
@@ -68,6 +69,7 @@ impl Counters {
             wait: Histogram::new(),
             hold: Histogram::new(),
             hold_percent_of_ttl: Histogram::new(),
+            renewal_delay: Histogram::new(),
             hot: HotNames::default(),
         };
         Counters {
@@ -124,6 +126,14 @@ impl Counters {
         let mut timings = self.timings.lock();
         timings.hold.record(micros(hold));
         timings.hold_percent_of_ttl.record(u64::try_from(percent).unwrap_or(u64::MAX));
+    }
+
+    /// Background renewals that were answered, each sent so long after it was due.
+    pub(crate) fn renewed(&self, delays: &[Duration]) {
+        let mut timings = self.timings.lock();
+        delays.iter().for_each(|delay| timings.renewal_delay.record(micros(*delay)));
+        drop(timings);
+        self.add(Count::Renewed, delays.len() as u64);
     }
 
     pub(crate) fn timings(&self) -> Timings {

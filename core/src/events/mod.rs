@@ -15,7 +15,7 @@ use crate::lease::Grant;
 
 /// Logs a loss. Names the lock, its fence and the reason; never the token.
 pub(crate) fn log_loss(grant: &Grant, reason: LostReason) {
-    let (name, fence) = (&*grant.spec.name, grant.fence);
+    let (name, fence) = (grant.spec.name(), grant.fence);
     let ttl_ms = grant.ttl().as_millis() as u64;
     match reason {
         LostReason::MaxHold => {

@@ -77,6 +77,9 @@ pub struct Stats {
     pub hold_micros: Histogram,
     /// Hold time in percent of the lock's ttl: above 100 only renewal kept the lease.
     pub hold_percent_of_ttl: Histogram,
+    /// For each lease renewed in the background, how long after it was due, a third of the ttl after the last good renewal,
+    /// the request that renewed it was sent, in µs; 0 when it was sent early along with others.
+    pub renewal_delay_micros: Histogram,
     /// Names that were waited for most, with upper bounds of how often; at most 64.
     pub hottest: Vec<HotName>,
     lost: [u64; LostReason::ALL.len()],
@@ -151,6 +154,7 @@ impl Stats {
             wait_micros: timings.wait,
             hold_micros: timings.hold,
             hold_percent_of_ttl: timings.hold_percent_of_ttl,
+            renewal_delay_micros: timings.renewal_delay,
             hottest,
             lost,
         }
@@ -192,6 +196,7 @@ impl Stats {
             wait_micros: _,
             hold_micros: _,
             hold_percent_of_ttl: _,
+            renewal_delay_micros: _,
             hottest: _,
             lost: _,
         } = self;

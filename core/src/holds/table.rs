@@ -1,7 +1,8 @@
 //! The hold table: (key, holder) to a lease and how often it is held.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::thread::Thread;
 
@@ -80,9 +81,34 @@ impl PartialEq for SlotKey {
 
 impl Eq for SlotKey {}
 
-impl std::hash::Hash for SlotKey {
+impl Hash for SlotKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.key.hash ^ self.holder.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    }
+}
+
+/// A hold in the table, found by its slot. The slot is in the hold alone: a table that doubles is mostly empty, so that what
+/// its entries take counts twice.
+#[derive(Debug)]
+struct Entry<G>(Arc<Hold<G>>);
+
+impl<G> Borrow<SlotKey> for Entry<G> {
+    fn borrow(&self) -> &SlotKey {
+        &self.0.slot
+    }
+}
+
+impl<G> PartialEq for Entry<G> {
+    fn eq(&self, other: &Entry<G>) -> bool {
+        self.0.slot == other.0.slot
+    }
+}
+
+impl<G> Eq for Entry<G> {}
+
+impl<G> Hash for Entry<G> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.slot.hash(state);
     }
 }
 
@@ -104,7 +130,7 @@ impl Hasher for Passed {
     }
 }
 
-type Shard<G> = Mutex<HashMap<SlotKey, Arc<Hold<G>>, BuildHasherDefault<Passed>>>;
+type Shard<G> = Mutex<HashSet<Entry<G>, BuildHasherDefault<Passed>>>;
 
 /// All holds of a client. A key's holders share a shard.
 #[derive(Debug)]
@@ -113,28 +139,29 @@ pub(crate) struct HoldTable<G> {
 }
 
 impl HashedKey {
-    pub(crate) fn new(hashing: &RandomState, key: &str) -> HashedKey {
-        HashedKey { hash: hashing.hash_one(key), text: key.into() }
+    pub(crate) fn new(hashing: &RandomState, key: &Arc<str>) -> HashedKey {
+        HashedKey { hash: hashing.hash_one(&**key), text: key.clone() }
     }
 }
 
 impl<G> HoldTable<G> {
     pub(crate) fn new() -> HoldTable<G> {
-        HoldTable { shards: std::array::from_fn(|_| Mutex::new(HashMap::default())) }
+        HoldTable { shards: std::array::from_fn(|_| Mutex::new(HashSet::default())) }
     }
 
     /// The hold of `key` by `holder`.
     pub(crate) fn get(&self, key: &HashedKey, holder: u64) -> Option<Arc<Hold<G>>> {
         let slot = SlotKey { key: key.clone(), holder };
-        self.shard(key).lock().get(&slot).cloned()
+        self.shard(key).lock().get(&slot).map(|entry| entry.0.clone())
     }
 
     /// Notes that `holder`, on `thread`, was granted the lock; it did not hold it before.
     pub(crate) fn insert(&self, key: &HashedKey, holder: u64, thread: u64, grant: Arc<G>) -> Arc<Hold<G>> {
         let slot = SlotKey { key: key.clone(), holder };
         let handle = std::thread::current();
-        let hold = Arc::new(Hold { grant, slot: slot.clone(), thread, handle, count: AtomicU32::new(1) });
-        self.shard(key).lock().insert(slot, hold.clone());
+        let hold = Arc::new(Hold { grant, slot, thread, handle, count: AtomicU32::new(1) });
+        // In the place of one that stands there yet, which `insert` would keep.
+        self.shard(key).lock().replace(Entry(hold.clone()));
         hold
     }
 
@@ -153,7 +180,7 @@ impl<G> HoldTable<G> {
 
     fn remove(&self, hold: &Arc<Hold<G>>) {
         let mut shard = self.shard(&hold.slot.key).lock();
-        if shard.get(&hold.slot).is_some_and(|found| Arc::ptr_eq(found, hold)) {
+        if shard.get(&hold.slot).is_some_and(|found| Arc::ptr_eq(&found.0, hold)) {
             shard.remove(&hold.slot);
         }
     }
@@ -161,15 +188,15 @@ impl<G> HoldTable<G> {
     /// Another holder of `key`, if this client has one.
     pub(crate) fn other_holder(&self, key: &HashedKey, holder: u64) -> Option<Arc<Hold<G>>> {
         let shard = self.shard(key).lock();
-        let found = shard.iter().find(|(slot, _)| slot.holder != holder && slot.key.text == key.text);
-        found.map(|(_, hold)| hold.clone())
+        let found = shard.iter().find(|Entry(hold)| hold.slot.holder != holder && hold.slot.key.text == key.text);
+        found.map(|Entry(hold)| hold.clone())
     }
 
     /// Takes out every hold of whoever has ended.
     pub(crate) fn abandon(&self, ended: Ended) -> Vec<Arc<Hold<G>>> {
         let mut abandoned = Vec::new();
         for shard in &self.shards {
-            shard.lock().retain(|_, hold| {
+            shard.lock().retain(|Entry(hold)| {
                 let abandon = match ended {
                     Ended::Thread(thread) => hold.thread == thread,
                     Ended::Holder(holder) => hold.slot.holder == holder,

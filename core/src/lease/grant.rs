@@ -12,12 +12,18 @@ use crate::token::Token;
 
 use super::{Ended, LeaseState, View, deadline};
 
-/// What a lock's handles, leases and waits share: its name, key and validated options.
+/// What a lock's handles, leases and waits share: its key with its name, and its validated options.
 #[derive(Debug)]
 pub(crate) struct LockSpec {
-    pub(crate) name: Box<str>,
     pub(crate) key: Key,
     pub(crate) options: LockOptions,
+}
+
+impl LockSpec {
+    /// The lock's name.
+    pub(crate) fn name(&self) -> &str {
+        self.key.name()
+    }
 }
 
 /// One lease of one lock, from its grant to its end.
@@ -126,12 +132,12 @@ impl Grant {
     }
 
     pub(crate) fn lost_info(&self, reason: LostReason) -> LostInfo {
-        LostInfo::new(&self.spec.name, &self.token, self.fence, reason)
+        LostInfo::new(self.spec.name(), &self.token, self.fence, reason)
     }
 }
 
 fn limit(options: &LockOptions, granted: Moment) -> Option<Moment> {
-    options.max_hold.map(|max_hold| granted.after(max_hold))
+    options.longest_hold().map(|max_hold| granted.after(max_hold))
 }
 
 #[cfg(test)]
@@ -150,7 +156,7 @@ mod tests {
         let options = LockOptions::new().ttl(TTL);
         let options = max_hold.map_or(options.clone(), |max_hold| options.max_hold(max_hold));
         let key = Key::new("lock:", "a").unwrap();
-        let spec = Arc::new(LockSpec { name: "a".into(), key, options });
+        let spec = Arc::new(LockSpec { key, options });
         Grant::new(spec, Token::foreign("t"), 7, at(0), false)
     }
 

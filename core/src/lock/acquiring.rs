@@ -99,7 +99,7 @@ impl Acquiring {
 
     /// The lock's name.
     pub(crate) fn name(&self) -> &str {
-        &self.spec.name
+        self.spec.name()
     }
 
     /// Goes on until the verdict; with `block` until it has slept that long (by the system's clock), or until a signal
@@ -110,7 +110,7 @@ impl Acquiring {
         while !self.over {
             if self.engine.is_inherited() {
                 self.leak();
-                return Err(Error::Cancelled { name: self.spec.name.to_string() });
+                return Err(Error::Cancelled { name: self.spec.name().to_string() });
             }
             match self.step(block) {
                 Some(Verdict::Abandoned) => {
@@ -210,7 +210,7 @@ impl Acquiring {
         self.waiting = None;
         let Acquiring { engine, spec, request, started, .. } = &mut *self;
         let wait = engine.config.clock.now().since(*started);
-        let (counters, name) = (&engine.counters, &*spec.name);
+        let (counters, name) = (&engine.counters, spec.name());
         let Verdict::Granted { fence, sent } = verdict else {
             request.give_up(engine, spec);
             return match verdict {

@@ -49,7 +49,7 @@ impl Guard {
 
     /// The lock's name.
     pub fn name(&self) -> &str {
-        &self.grant.spec.name
+        self.grant.spec.name()
     }
 
     /// The fencing token: larger for every later lease of the lock. Nested holds share it.
@@ -145,7 +145,7 @@ impl Drop for Guard {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("name", &self.grant.spec.name)
+            .field("name", &self.grant.spec.name())
             .field("fence", &self.grant.fence)
             .field("token", &self.grant.token)
             .field("hold_count", &self.hold_count())

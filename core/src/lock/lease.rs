@@ -42,7 +42,7 @@ impl Lease {
 
     /// The lock's name.
     pub fn name(&self) -> &str {
-        &self.grant.spec.name
+        self.grant.spec.name()
     }
 
     /// The fencing token: larger for every later lease of the lock.
@@ -196,7 +196,7 @@ impl Drop for Lease {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("name", &self.grant.spec.name)
+            .field("name", &self.grant.spec.name())
             .field("fence", &self.grant.fence)
             .field("token", &self.grant.token)
             .field("state", &self.grant.state.view())

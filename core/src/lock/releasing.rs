@@ -44,7 +44,7 @@ pub(crate) fn release(engine: &Engine, grant: &Arc<Grant>) -> Result<Released> {
         Ok(()) => None,
         Err(View::Lost(reason)) => Some(reason),
         Err(View::Released | View::Live { .. }) => {
-            return Err(engine.not_held(&grant.spec.name, "it was released before"));
+            return Err(engine.not_held(grant.spec.name(), "it was released before"));
         }
     };
     let began = clock.now();
@@ -125,7 +125,7 @@ fn send(engine: &Engine, grant: &Arc<Grant>, lost: bool) -> Outcome {
             let job = Job::new(&grant.spec, &grant.token, grant.acquire_unanswered, now, until);
             engine.janitor.release(job);
             tracing::warn!(
-                lock = &*grant.spec.name,
+                lock = grant.spec.name(),
                 server = engine.transport.server(),
                 error = fault.detail,
                 "release not confirmed; it goes on in the background"
@@ -148,6 +148,6 @@ fn note(engine: &Engine, grant: &Grant, answer: &crate::protocol::ReleaseAnswer)
     }
     if let Some(role) = answer.damaged {
         let key = grant.spec.key.of(role).to_string();
-        tracing::warn!(lock = &*grant.spec.name, key, "foreign data under a key of this lock: nobody was woken");
+        tracing::warn!(lock = grant.spec.name(), key, "foreign data under a key of this lock: nobody was woken");
     }
 }

@@ -49,6 +49,6 @@ pub(crate) fn renew(engine: &Engine, grant: &Arc<Grant>) -> Result<()> {
     };
     match ended {
         Ended::Now(reason) | Ended::Before(reason) => Err(Error::Lost(grant.lost_info(reason))),
-        Ended::Released => Err(engine.not_held(&grant.spec.name, "it was released meanwhile")),
+        Ended::Released => Err(engine.not_held(grant.spec.name(), "it was released meanwhile")),
     }
 }

@@ -33,7 +33,7 @@ impl Lock {
 
     /// The lock's name.
     pub fn name(&self) -> &str {
-        &self.spec.name
+        self.spec.name()
     }
 
     /// Blocks until this thread has the lock.
@@ -142,7 +142,7 @@ impl Lock {
     /// # Errors
     /// From the server, as [`Client::inspect`](crate::Client::inspect).
     pub fn is_locked(&self) -> Result<bool> {
-        Ok(self.client.inspect(&self.spec.name, &self.spec.key)?.is_some())
+        Ok(self.client.inspect(self.spec.name(), &self.spec.key)?.is_some())
     }
 
     /// How often this thread holds the lock; 0 when it does not. Asks no server.
@@ -175,7 +175,7 @@ impl Lock {
             }
             None => "it has not acquired the lock, or has released it before".to_owned(),
         };
-        engine.not_held(&self.spec.name, detail)
+        engine.not_held(self.spec.name(), detail)
     }
 }
 
@@ -246,14 +246,14 @@ pub(super) fn leave(engine: &Engine, hold: &Arc<Hold<Grant>>) -> Result<Released
             Some(reason) => Err(hold.grant.lost_info(reason).into()),
             None => Ok(Released::StillHeld(count)),
         },
-        Left::NotHeld => Err(engine.not_held(&hold.grant.spec.name, "it was released before")),
+        Left::NotHeld => Err(engine.not_held(hold.grant.spec.name(), "it was released before")),
     }
 }
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock")
-            .field("name", &self.spec.name)
+            .field("name", &self.spec.name())
             .field("options", &self.spec.options)
             .finish_non_exhaustive()
     }

@@ -1,6 +1,7 @@
 //! From a lock's name to its Redis keys.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::options;
@@ -9,10 +10,13 @@ use super::Role;
 
 const MARK: &str = ":redlatch:";
 
-/// A lock's key and the way to its siblings, which live in the same cluster slot.
+/// A lock's key, the name within it, and the way to its siblings, which live in the same cluster slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    text: Box<str>,
+    /// Shared with the hold table: the one copy of key and name.
+    text: Arc<str>,
+    /// Where the name begins.
+    name: u32,
     tagged: bool,
 }
 
@@ -36,7 +40,9 @@ impl Key {
             return Err(Error::config("name", format_args!("{name:?}"), expected));
         }
         let tagged = has_hash_tag(&text);
-        Ok(Key { text: text.into(), tagged })
+        // A prefix has 256 bytes at most.
+        let name = u32::try_from(prefix.len()).unwrap_or(0);
+        Ok(Key { text: text.into(), name, tagged })
     }
 
     /// The same key, if a cluster can have it.
@@ -51,6 +57,16 @@ impl Key {
     }
 
     pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What the user locks.
+    pub(crate) fn name(&self) -> &str {
+        &self.text[self.name as usize..]
+    }
+
+    /// Its text, for those who keep it.
+    pub(crate) fn text(&self) -> &Arc<str> {
         &self.text
     }
 
@@ -109,6 +125,14 @@ fn has_hash_tag(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_what_follows_the_prefix() {
+        for (prefix, name) in [("lock:", "order:17"), ("", "a"), ("é:", "ü")] {
+            let key = Key::new(prefix, name).unwrap();
+            assert_eq!((key.name(), key.as_str()), (name, format!("{prefix}{name}").as_str()));
+        }
+    }
 
     fn fence(name: &str) -> String {
         Key::new("lock:", name).unwrap().of(Role::Fence).to_string()

@@ -137,7 +137,7 @@ impl Stage {
     fn spec(&self, ttl: Duration) -> Arc<LockSpec> {
         let called = self.called.clone();
         let options = LockOptions::new().ttl(ttl).on_lost(move |info| called.lock().push(info.reason()));
-        Arc::new(LockSpec { name: "a".into(), key: Key::new("lock:", "a").unwrap(), options })
+        Arc::new(LockSpec { key: Key::new("lock:", "a").unwrap(), options })
     }
 
     /// A lease that was granted now.

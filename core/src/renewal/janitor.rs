@@ -222,7 +222,7 @@ impl Janitor {
     /// Tries once; gives the job back when it has to be tried again.
     fn attempt(&self, transport: &dyn Transport, mut job: Job) -> Option<Job> {
         let now = self.clock.now();
-        let (name, tombstone) = (&*job.spec.name, job.tombstone.then(|| tombstone_life(job.spec.options.ttl)));
+        let (name, tombstone) = (job.spec.name(), job.tombstone.then(|| tombstone_life(job.spec.options.ttl)));
         match job.abandoned.take() {
             Some((fence, Abandoned::Holder)) => tracing::warn!(
                 lock = name,
@@ -283,7 +283,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let transport = Arc::new(MemoryServer::open(None, &clock).unwrap());
         let janitor = Janitor::new(&clock, second, second, transport, counters);
-        let spec = LockSpec { name: "a".into(), key: Key::new("lock:", "a").unwrap(), options: LockOptions::new() };
+        let spec = LockSpec { key: Key::new("lock:", "a").unwrap(), options: LockOptions::new() };
         let spec = Arc::new(spec);
         for _ in 0..2 {
             let now = clock.now();

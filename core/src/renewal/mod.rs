@@ -9,6 +9,7 @@ mod due;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod janitor;
+mod timeline;
 mod watch;
 mod workers;
 
@@ -95,13 +96,13 @@ impl Keeper {
     }
 
     /// Stops renewing and watching a lease that its holder gives up. At most one renewal is still on its way.
-    pub(crate) fn forget(&self, grant: &Grant) {
+    pub(crate) fn forget(&self, grant: &Arc<Grant>) {
         self.due.remove(grant);
         self.watch.remove(grant);
     }
 
     /// Stops renewing a lease that stays watched: it ends by its ttl.
-    pub(crate) fn renew_no_more(&self, grant: &Grant) {
+    pub(crate) fn renew_no_more(&self, grant: &Arc<Grant>) {
         self.due.remove(grant);
     }
 
@@ -132,14 +133,14 @@ impl Keeper {
             let not_before = now.after(margin(grant.ttl()));
             self.janitor.release(Job::of_lost_lease(grant, not_before, not_before.after(grant.ttl())));
         }
-        if queue_callback && grant.spec.options.on_lost.is_some() {
+        if queue_callback && grant.spec.options.loss_callback().is_some() {
             self.watch.queue_callback(grant, reason);
         }
     }
 
     /// Ends every live lease of the lock `name`, which has been taken away.
     pub(crate) fn lose_named(&self, name: &str) {
-        for grant in self.watch.all().iter().filter(|grant| &*grant.spec.name == name) {
+        for grant in self.watch.all().iter().filter(|grant| grant.spec.name() == name) {
             self.lose(grant, LostReason::Taken);
         }
     }
@@ -154,7 +155,7 @@ impl Keeper {
     /// Live leases, and the one held longest.
     pub(crate) fn held(&self) -> (u64, Option<(String, Duration)>) {
         let (count, oldest) = self.watch.held();
-        let longest = oldest.map(|grant| (grant.spec.name.to_string(), self.clock.now().since(grant.granted)));
+        let longest = oldest.map(|grant| (grant.spec.name().to_string(), self.clock.now().since(grant.granted)));
         (count, longest)
     }
 

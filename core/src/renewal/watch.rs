@@ -1,6 +1,6 @@
 //! Leases by their deadline, and the callbacks of lost ones: the state of the `redlatch-events` thread.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::clock::{Clock, Moment, Monitor};
@@ -9,6 +9,7 @@ use crate::events::Count;
 use crate::lease::{Ended, Grant};
 use crate::sync::Ordering;
 
+use super::timeline::{Timed, Timeline};
 use super::{Keeper, contained};
 
 /// All live leases of a client.
@@ -20,7 +21,7 @@ pub(crate) struct Watch {
 #[derive(Debug, Default)]
 struct State {
     /// Each lease under its deadline as it was when last looked at; renewals move it later.
-    leases: BTreeMap<(Moment, u64), Arc<Grant>>,
+    leases: Timeline,
     callbacks: VecDeque<(Arc<Grant>, LostReason)>,
     asleep_until: Option<Moment>,
     started: bool,
@@ -58,10 +59,10 @@ impl Watch {
         self.state.lock().started = false;
     }
 
-    pub(crate) fn remove(&self, grant: &Grant) {
+    pub(crate) fn remove(&self, grant: &Arc<Grant>) {
         let mut state = self.state.lock();
         let at = Moment::from_nanos(grant.watch_at.load(Ordering::Relaxed));
-        state.leases.remove(&(at, grant.id));
+        state.leases.remove(at, grant);
     }
 
     pub(crate) fn queue_callback(&self, grant: &Arc<Grant>, reason: LostReason) {
@@ -70,14 +71,14 @@ impl Watch {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Grant>> {
-        self.state.lock().leases.values().cloned().collect()
+        self.state.lock().leases.iter().map(|timed| timed.grant.clone()).collect()
     }
 
     /// How many there are, and the oldest.
     pub(crate) fn held(&self) -> (u64, Option<Arc<Grant>>) {
         let state = self.state.lock();
-        let oldest = state.leases.values().min_by_key(|grant| grant.granted).cloned();
-        (state.leases.len() as u64, oldest)
+        let oldest = state.leases.iter().min_by_key(|timed| timed.grant.granted);
+        (state.leases.len() as u64, oldest.map(|timed| timed.grant.clone()))
     }
 
     /// Ends the thread once it has run the callbacks that are queued.
@@ -100,7 +101,7 @@ impl Watch {
             if state.stopped {
                 return Task::Stop;
             }
-            let until = state.leases.first_key_value().map_or(Moment::FAR, |((at, _), _)| *at);
+            let until = state.leases.first().map_or(Moment::FAR, |first| first.at);
             state.asleep_until = Some(until);
             state = state.wait_until(until);
             state.asleep_until = None;
@@ -111,17 +112,15 @@ impl Watch {
 impl State {
     fn insert(&mut self, grant: &Arc<Grant>, at: Moment) {
         grant.watch_at.store(at.nanos(), Ordering::Relaxed);
-        self.leases.insert((at, grant.id), grant.clone());
+        self.leases.insert(at, grant);
     }
 
     /// Takes out the leases whose time is over; those that were renewed meanwhile move to their new deadline.
     fn take_ended(&mut self, now: Moment) -> Vec<(Arc<Grant>, Ended)> {
         let mut ended = Vec::new();
-        while let Some(first) = self.leases.first_entry() {
-            if first.key().0 > now {
-                break;
-            }
-            let grant = first.remove();
+        while self.leases.first().is_some_and(|first| first.at <= now)
+            && let Some(Timed { grant, .. }) = self.leases.pop_first()
+        {
             match grant.expire(now) {
                 Some(end) => ended.push((grant, end)),
                 None => {
@@ -165,7 +164,7 @@ impl Keeper {
     }
 
     fn call_back(&self, grant: &Grant, reason: LostReason) {
-        let Some(callback) = &grant.spec.options.on_lost else { return };
+        let Some(callback) = grant.spec.options.loss_callback() else { return };
         let info = grant.lost_info(reason);
         contained(&self.counters, Count::CallbackPanicked, "an on_lost callback", || callback(&info));
     }

@@ -150,7 +150,7 @@ impl Keeper {
         let late: Vec<&Arc<Grant>> = late.collect();
         let Some(worst) = late.iter().min_by_key(|grant| grant.sent()) else { return };
         self.counters.add(Count::RenewalLate, late.len() as u64);
-        let (name, since_ms) = (&*worst.spec.name, now.since(worst.sent()).as_millis() as u64);
+        let (name, since_ms) = (worst.spec.name(), now.since(worst.sent()).as_millis() as u64);
         tracing::warn!(lock = name, leases = late.len(), since_ms, "late renewal");
     }
 
@@ -161,14 +161,16 @@ impl Keeper {
 
     fn answered(&self, live: &[Arc<Grant>], before: &[bool], renewed: &[Renewal], sent: Moment) -> Outcome {
         let now = self.clock.now();
+        let mut delays = Vec::with_capacity(live.len());
         let mut unknown = Vec::new();
         for ((grant, before), renewal) in live.iter().zip(before).zip(renewed) {
+            let due = renew_at(grant);
             match renewal {
                 Renewal::NotOurs => {
                     self.lose(grant, LostReason::Taken);
                 }
                 Renewal::Renewed if grant.renewed(now, sent) => {
-                    self.counters.one(Count::Renewed);
+                    delays.push(sent.since(due));
                     self.queue(grant, renew_at(grant));
                 }
                 Renewal::Renewed => {
@@ -181,6 +183,7 @@ impl Keeper {
                 }
             }
         }
+        self.counters.renewed(&delays);
         if unknown.is_empty() {
             return Outcome::Answered;
         }

@@ -110,7 +110,12 @@ impl WaiterRegistry {
         state.beds.remove(token);
         let Some(line) = state.lines.get_mut(key) else { return };
         let led = line.front() == Some(token);
-        line.retain(|waiting| waiting != token);
+        if led {
+            // The usual case, in a line that may be long.
+            line.pop_front();
+        } else {
+            line.retain(|waiting| waiting != token);
+        }
         let next = line.front().cloned();
         if next.is_none() {
             state.lines.remove(key);

@@ -253,9 +253,10 @@ class Client:
         """Counters, timings and gauges of this client since it was made, in a forked child since the fork.
 
         Counters by name, ``lost`` by reason, and what ``held_now``, ``waiting_now`` and ``background_now`` are now.
-        ``wait_seconds``, ``hold_seconds`` and ``hold_percent_of_ttl`` each with ``count``, ``mean``, ``p50``, ``p99``,
-        ``p999`` and ``max``. ``longest_hold_now``: the lock that is held for longest, or ``None``; ``hottest``: the
-        locks that were waited for most. ``docs/operations.md`` says what each means. Asks no server.
+        ``wait_seconds``, ``hold_seconds``, ``hold_percent_of_ttl`` and ``renewal_delay_seconds`` each with ``count``,
+        ``mean``, ``p50``, ``p99``, ``p999`` and ``max``. ``longest_hold_now``: the lock that is held for longest, or
+        ``None``; ``hottest``: the locks that were waited for most. ``docs/operations.md`` says what each means. Asks
+        no server.
         """
         return self._native.stats()
 

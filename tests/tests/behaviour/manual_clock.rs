@@ -31,6 +31,7 @@ fn a_long_advance_keeps_a_renewed_lease_alive() {
     let stats = client.stats();
     assert_eq!(stats.renewed, 360, "one every 10 s");
     assert_eq!((stats.renewal_late, stats.renewal_failed, stats.lost_total()), (0, 0, 0));
+    assert_eq!((stats.renewal_delay_micros.count(), stats.renewal_delay_micros.max()), (360, 0));
     assert_eq!(stats.longest_hold_now.map(|hold| hold.held), Some(HOUR));
     assert_eq!(guard.release().unwrap(), Released::Released);
     let percent = client.stats().hold_percent_of_ttl.max();

@@ -28,6 +28,7 @@ fn a_new_client_has_done_nothing(store: &Store) {
     assert_eq!((stats.held_now, stats.waiting_now, stats.background_now, stats.lost_total()), (0, 0, 0, 0));
     assert_eq!(stats.longest_hold_now, None);
     assert_eq!(stats.wait_micros.count() + stats.hold_micros.count() + stats.hold_percent_of_ttl.count(), 0);
+    assert_eq!(stats.renewal_delay_micros.count(), 0);
     assert!(stats.hottest.is_empty());
 }
 

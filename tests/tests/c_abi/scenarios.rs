@@ -91,7 +91,7 @@ fn the_statistics_are_json_with_every_counter_of_the_core() {
     for reason in LostReason::ALL {
         assert!(found["lost"][reason.as_str()].is_u64(), "{reason}: {found}");
     }
-    for timing in ["wait_micros", "hold_micros", "hold_percent_of_ttl"] {
+    for timing in ["wait_micros", "hold_micros", "hold_percent_of_ttl", "renewal_delay_micros"] {
         for part in ["count", "mean", "p50", "p99", "p999", "max"] {
             assert!(found[timing][part].is_number(), "{timing}.{part}: {found}");
         }

@@ -69,6 +69,12 @@ _SUMMARIES = {
         "Hold time by the ttl of the lock: above 1 only renewal kept the lease",
         100,
     ),
+    "renewal_delay_seconds": (
+        "redlatch_renewal_delay_seconds",
+        "redlatch_renewal_delay_max_seconds",
+        "Time from when a background renewal was due until it was sent",
+        1,
+    ),
 }
 _QUANTILES = {"p50": "0.5", "p99": "0.99", "p999": "0.999"}
 

@@ -11,6 +11,7 @@
 //! | contention | acquisitions, shares and commands of 1 to 64 threads of one process on one lock | |
 //! | scaling | acquire + release of 1 to 64 threads on separate locks | the two scripts sent bare on as many connections |
 //! | crowd | connections, messages and polls of 2,000 waiters in one process | the limits |
+//! | waiters | load, memory and first wake-up of 1 to 10,000 waiters in one process | the limit |
 //! | python-pair | uncontended acquire + release, and a `with` block | the same by Rust; by redis-py's `Lock` |
 //! | python-re-entry | a nested acquire + release | `threading.RLock` |
 //! | python-threads | threads and losses of a process that holds 1,000 locks | the limits |
@@ -21,6 +22,7 @@
 //! | peers-hand-over | from just before a release to the return of acquire in another process | the same |
 //! | peers-contention | grants, shares and commands of 8 threads in 4 processes | the same |
 //! | leases | threads, losses and renewing commands of 10,000 leases | the limits |
+//! | held | cost, memory and lateness of renewing 1 to 100,000 leases | the limits |
 //! | outage | first acquire after the server was away | the limit |
 //!
 //! The server runs on one core and everything else on another. Each limited value ends as a line
@@ -40,6 +42,7 @@ mod load;
 mod peers;
 mod python;
 mod start;
+mod waiters;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,7 +51,7 @@ use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
 use redlatch_tests::{Server, any_server};
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
-const SECTIONS: [&str; 20] = [
+const SECTIONS: [&str; 22] = [
     "pair",
     "re-entry",
     "memory",
@@ -57,6 +60,7 @@ const SECTIONS: [&str; 20] = [
     "contention",
     "scaling",
     "crowd",
+    "waiters",
     "python-pair",
     "python-re-entry",
     "python-threads",
@@ -68,6 +72,7 @@ const SECTIONS: [&str; 20] = [
     "peers-hand-over",
     "peers-contention",
     "leases",
+    "held",
     "outage",
 ];
 
@@ -86,6 +91,10 @@ fn main() -> ExitCode {
     }
     if words.next_if(|word| word == "player").is_some() {
         handover::player::run(&words.next().expect("a player is given its server"));
+        return ExitCode::SUCCESS;
+    }
+    if words.next_if(|word| word == waiters::player::WORD).is_some() {
+        waiters::player::run(&words.collect::<Vec<String>>());
         return ExitCode::SUCCESS;
     }
     if words.next_if(|word| word == "peer").is_some() {
@@ -135,6 +144,7 @@ fn main() -> ExitCode {
 fn measure(section: &str, stage: &Stage, report: &mut Report) -> Result<(), String> {
     match section {
         "hand-over" | "fair" | "crowd" => handover::run(section, stage, report),
+        "waiters" => waiters::run(stage, report),
         "contention" | "scaling" => load::run(section, stage, report),
         "cold-start" => return start::run(stage, report),
         "c-pair" | "c-re-entry" | "cpp-pair" => c::run(section, stage, report),

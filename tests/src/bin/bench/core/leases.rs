@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use redlatch::options::RENEWAL_THREADS;
 use redlatch::{Client, Guard, LockOptions};
 use redlatch_tests::bench::{Limit, Report};
-use redlatch_tests::{Server, assert_eventually, thread_names};
-use rustix::time::{ClockId, clock_gettime};
+use redlatch_tests::{Server, assert_eventually};
 
-use super::open_inbox;
+use super::{cpu_time, open_inbox, threads};
 
 const LEASES: usize = 10_000;
 const TTL: Duration = Duration::from_secs(3);
@@ -71,14 +70,4 @@ fn start_all_threads(server: &Server, client: &Client) {
     thread.join().expect("the thread only acquires");
     let released = || client.stats().background_released == 1;
     assert_eventually("the lock of the thread that ended is released", Duration::from_secs(10), released);
-}
-
-fn threads() -> usize {
-    thread_names().iter().filter(|name| name.starts_with("redlatch-")).count()
-}
-
-/// Of this process, in seconds.
-fn cpu_time() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

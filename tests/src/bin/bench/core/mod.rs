@@ -1,6 +1,7 @@
 //! The Rust core.
 
 pub(crate) mod bare;
+mod held;
 mod leases;
 mod memory;
 mod outage;
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use redlatch::Client;
 use redlatch_tests::bench::{Report, patient_client};
-use redlatch_tests::{Server, assert_eventually};
+use redlatch_tests::{Server, assert_eventually, thread_names};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Stage;
 
@@ -22,6 +24,7 @@ pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
         "re-entry" => reentry::run(server, *extent, report),
         "memory" => memory::run(server, *extent, report),
         "leases" => leases::run(server, report),
+        "held" => held::run(server, *extent, report),
         _ => outage::run(server, *placement, *extent, report),
     }
 }
@@ -36,4 +39,15 @@ pub(crate) fn open_inbox(server: &Server, client: &Client) {
     let subscribed = || !server.query::<Vec<String>>(&["PUBSUB", "CHANNELS"]).is_empty();
     assert_eventually("the inbox is open", Duration::from_secs(10), subscribed);
     drop(held);
+}
+
+/// Threads of clients in this process.
+fn threads() -> usize {
+    thread_names().iter().filter(|name| name.starts_with("redlatch-")).count()
+}
+
+/// Of this process, in seconds.
+fn cpu_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -2,7 +2,7 @@
 
 mod chain;
 mod crowd;
-mod fair;
+pub(crate) mod fair;
 mod pair;
 pub(crate) mod player;
 mod times;
