@@ -3,7 +3,7 @@
 use redlatch::{Client, Error, LockOptions, Released};
 use redlatch_tests::{SentinelGroup, Server, ServerCluster, any_server, assert_eventually, documented_user};
 
-use crate::support::{AGREED, SECOND, acquire, key, limited, ms, sibling, ttl};
+use crate::support::{AGREED, SECOND, acquire, assert_pushed, key, limited, ms, sibling, ttl};
 
 const DOCS: &str = include_str!("../../../docs/operations.md");
 
@@ -40,7 +40,7 @@ fn exercise(url: &str, node: &Server, name: &str) {
     assert_eq!(lease.unwrap().release().unwrap(), Released::Released);
     let stats = other.stats();
     assert_eq!((stats.push_denied, stats.publish_denied, client.stats().publish_denied), (0, 0, 0));
-    assert!(stats.push_wakeups > 0);
+    assert_pushed(&other, 0);
 }
 
 fn permission(result: Result<impl Sized, Error>, word: &str) {

@@ -8,7 +8,9 @@ use std::time::Instant;
 use redlatch::{Client, Error, Lease, LockOptions, Released};
 use redlatch_tests::{Process, Server, ServerCluster, any_server, assert_eventually, each_cluster};
 
-use crate::support::{AGREED, NOISE, SECOND, acquire, closed_port, key, limited, ms, sibling, silent, timed, ttl};
+use crate::support::{
+    AGREED, NOISE, SECOND, acquire, assert_pushed, closed_port, key, limited, ms, sibling, silent, timed, ttl,
+};
 
 /// Long enough to outlive the failover of a node that was killed, on a loaded machine as well.
 const TTL: u64 = 20_000;
@@ -101,14 +103,14 @@ fn a_waiter_was_woken_only_when_its_lock_was_at_the_node_of_its_inbox() {
         let (holder, waiter) = (open(cluster), open(cluster));
         for (node, name) in primaries(cluster) {
             let lease = holder.lease(&name, ttl(60_000)).unwrap();
-            let before = waiter.stats().push_wakeups;
+            let before = waiter.stats().pushes;
             thread::scope(|scope| {
                 let waiting = scope.spawn(|| acquire(&waiter, &name).release().unwrap());
                 assert_eventually("it waits with an inbox", AGREED, || waits_with_inbox(node, &name));
                 give_back(lease);
                 assert_eq!(waiting.join().unwrap(), Released::Released);
             });
-            assert!(waiter.stats().push_wakeups > before, "{:?}", waiter.stats());
+            assert_pushed(&waiter, before);
             assert!(!cluster.has(node, &sibling(&name, "turn")) && !cluster.has(node, &key(&name)));
         }
     });

@@ -7,7 +7,7 @@ use redlatch::{Client, Released};
 use redlatch_tests::{Server, any_server, assert_eventually};
 
 use crate::nodes::{SLOTS, cluster_of, give, names};
-use crate::support::{AGREED, SECOND, acquire, key, limited, ms, sibling, timed, ttl};
+use crate::support::{AGREED, SECOND, acquire, assert_pushed, key, limited, ms, sibling, timed, ttl};
 
 fn url(nodes: &[Server]) -> String {
     let hosts: Vec<String> = nodes.iter().map(|it| it.addr().to_string()).collect();
@@ -98,10 +98,10 @@ fn an_inbox_stayed_with_a_node_that_had_left_its_cluster() {
             let waits: Vec<String> = staying.query(&["HVALS", &sibling(&name, "waiters")]);
             waits.len() == 1 && waits[0] != "-"
         });
-        let pushed = waiter.stats().push_wakeups;
+        let pushed = waiter.stats().pushes;
         assert_eq!(lease.release().unwrap(), Released::Released);
         assert_eq!(waiting.join().unwrap(), Released::Released);
-        assert!(waiter.stats().push_wakeups > pushed, "{:?}", waiter.stats());
+        assert_pushed(&waiter, pushed);
     });
     assert_eventually("the former one is left", AGREED, || inboxes_at(leaving) == 0);
 }

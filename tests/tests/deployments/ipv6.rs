@@ -7,7 +7,7 @@ use redlatch::{Client, Error, Released};
 use redlatch_tests::{Server, ServerBuilder, any_server, assert_eventually};
 
 use crate::nodes::{SLOTS, cluster_of, give, names, slot};
-use crate::support::{AGREED, SECOND, acquire, key, limited, ms, sibling, ttl};
+use crate::support::{AGREED, SECOND, acquire, assert_pushed, key, limited, ms, sibling, ttl};
 
 /// Sets a server up to listen at `::1` as well.
 fn both(builder: ServerBuilder) -> ServerBuilder {
@@ -38,7 +38,7 @@ fn assert_works(server: &Server, url: &str, name: &str) {
         assert_eq!(lease.release().unwrap(), Released::Released);
         assert_eq!(waiting.join().unwrap(), Released::Released);
     });
-    assert!(other.stats().push_wakeups > 0);
+    assert_pushed(&other, 0);
     assert_eq!(client.server().trim_end_matches("/0"), url.trim_end_matches('/'), "an address with its brackets");
 }
 

@@ -7,7 +7,7 @@ use redlatch::{Client, Error, LockOptions, Released};
 use redlatch_tests::{SentinelGroup, Server, any_server, assert_eventually, available};
 
 use crate::fake::FakeSentinel;
-use crate::support::{AGREED, NOISE, SECOND, acquire, key, limited, ms, sibling, silent, timed, ttl};
+use crate::support::{AGREED, NOISE, SECOND, acquire, assert_pushed, key, limited, ms, sibling, silent, timed, ttl};
 
 /// Long enough to outlive the failover of a server that was killed, on a loaded machine as well.
 const TTL: u64 = 15_000;
@@ -53,7 +53,7 @@ fn assert_holds(text: &str, parts: &[&str]) {
 /// Has `waiter` wait for a lock that `holder` has, and asserts that it is woken by push.
 fn wakes_by_push(server: &Server, holder: &Client, waiter: &Client, name: &str) {
     let lease = holder.try_lease(name, ttl(60_000)).unwrap().expect("the lock is free");
-    let pushed = waiter.stats().push_wakeups;
+    let pushed = waiter.stats().pushes;
     let woken = thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let guard = acquire(waiter, name);
@@ -67,7 +67,7 @@ fn wakes_by_push(server: &Server, holder: &Client, waiter: &Client, name: &str) 
         waiting.join()
     });
     woken.unwrap();
-    assert!(waiter.stats().push_wakeups > pushed, "{:?}", waiter.stats());
+    assert_pushed(waiter, pushed);
 }
 
 /// Runs on a group of each kind, all at once: most of the time goes into forming them.

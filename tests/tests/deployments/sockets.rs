@@ -6,7 +6,7 @@ use std::thread;
 use redlatch::{Client, Error, LockOptions, Released};
 use redlatch_tests::{Server, ServerBuilder, assert_eventually, each_server_with};
 
-use crate::support::{AGREED, NOISE, SECOND, acquire, key, limited, ms, sibling, timed, ttl};
+use crate::support::{AGREED, NOISE, SECOND, acquire, assert_pushed, key, limited, ms, sibling, timed, ttl};
 
 fn with_sockets(configure: impl Fn(ServerBuilder) -> ServerBuilder, body: impl Fn(&Server)) {
     each_server_with(|builder| configure(builder.unix_socket(true)), body);
@@ -39,7 +39,7 @@ fn every_verb_works_over_a_unix_socket() {
                     assert_eq!(lease.release().unwrap(), Released::Released);
                     assert_eq!(waiting.join().unwrap(), Released::Released);
                 });
-                assert!(other.stats().push_wakeups > 0, "{:?}", other.stats());
+                assert_pushed(&other, 0);
                 let lease = client.lease(name, LockOptions::new()).unwrap();
                 assert!(other.force_release(name).unwrap());
                 assert!(matches!(lease.renew(), Err(Error::Lost(_))));
@@ -67,10 +67,10 @@ fn a_socket_that_was_made_anew_took_leases_and_waiters_along() {
                 let recovered = || server.query::<Vec<String>>(&["PUBSUB", "CHANNELS", "redlatch:inbox:*"]).len() == 1;
                 assert_eventually("the inbox is back", AGREED, recovered);
                 assert_eventually("it waits with that", AGREED, || waits_with_inbox(server, "a"));
-                let pushed = other.stats().push_wakeups;
+                let pushed = other.stats().pushes;
                 assert_eq!(lease.release().unwrap(), Released::Released);
                 assert_eq!(waiting.join().unwrap(), Released::Released);
-                assert!(other.stats().push_wakeups > pushed, "{:?}", other.stats());
+                assert_pushed(&other, pushed);
             });
             assert_eq!(client.stats().lost_total(), 0);
         },

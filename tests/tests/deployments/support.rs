@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use redlatch::{Client, ClientBuilder, Guard, LockOptions};
-use redlatch_tests::Proxy;
+use redlatch_tests::{Proxy, assert_eventually};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,6 +42,13 @@ pub(crate) fn sibling(name: &str, role: &str) -> String {
 pub(crate) fn acquire(client: &Client, name: &str) -> Guard {
     let guard = client.lock(name).unwrap().try_acquire_for(2 * AGREED);
     guard.unwrap().expect("the lock is granted in the end")
+}
+
+/// Asserts that `waiter` was told of its turn by a message, of which it has had `before` so far. It may have been asking just
+/// then, so that the message did not have to wake it.
+#[track_caller]
+pub(crate) fn assert_pushed(waiter: &Client, before: u64) {
+    assert_eventually("the message has come", AGREED, || waiter.stats().pushes > before);
 }
 
 /// The result of `work` and how long it took.

@@ -4,11 +4,11 @@ use std::sync::mpsc;
 use std::thread;
 
 use redlatch::Released;
-use redlatch_tests::{Monitor, each_server};
+use redlatch_tests::{Monitor, assert_eventually, each_server};
 
 use crate::support::{
-    Grant, acquire_sha, await_inboxes, await_nothing_left, await_queue, calls, client, give_back, hold, load_scripts,
-    ms, open_inbox, start_waiter, subscribers,
+    Grant, SECOND, acquire_sha, await_inboxes, await_nothing_left, await_queue, calls, client, give_back, hold,
+    load_scripts, ms, open_inbox, start_waiter, subscribers,
 };
 
 // Fault 26
@@ -93,6 +93,7 @@ fn a_wake_up_was_counted_as_the_wrong_kind() {
             give_back(lease);
             grants.recv().unwrap();
         });
+        assert_eventually("the message has come", SECOND, || waiter.stats().pushes > before.pushes);
         let pushed = waiter.stats();
         let woken = pushed.push_wakeups - before.push_wakeups;
         assert!(woken == 1 || pushed.poll_wakeups > before.poll_wakeups, "{pushed:?}");
