@@ -19,31 +19,34 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
     let player = RefCell::new(Player::start(stage));
     // Opens the connections, loads the scripts, starts the threads.
     block_of_rust(&lock);
-    for subject in ["library", "with", "redis-py"] {
+    for subject in ["library", "with", "redis-py", "commands"] {
         block_of_python(&player, subject);
     }
 
     stage.server.reset_stats();
-    let [rust, python, with, redis_py] = in_turns(
+    let [rust, python, with, redis_py, commands] = in_turns(
         extent.pick(Duration::from_secs(6), Duration::from_secs(36)),
         &mut [
             &mut || block_of_rust(&lock),
             &mut || block_of_python(&player, "library"),
             &mut || block_of_python(&player, "with"),
             &mut || block_of_python(&player, "redis-py"),
+            &mut || block_of_python(&player, "commands"),
         ],
     );
     // All scripts of the measured rounds, and of the one before them: nothing was repeated unseen, or left out.
     let pairs = ((rust.len() + 1) * CALLS) as u64;
     let scripts = stage.server.command_counts().get("evalsha").copied();
-    assert_eq!(scripts, Some((2 + 2 + 2 + 1) * pairs), "two scripts of each of ours, one of redis-py's");
+    assert_eq!(scripts, Some((2 + 2 + 2 + 1 + 1) * pairs), "two scripts of each of ours, one of the others");
 
     report.row("acquire + release by Rust", Unit::Micros, Spread::of(rust.clone()));
     report.row("acquire + release by Python", Unit::Micros, Spread::of(python.clone()));
     report.row("with block by Python", Unit::Micros, Spread::of(with.clone()));
     report.row("acquire + release by redis-py's Lock", Unit::Micros, Spread::of(redis_py.clone()));
+    report.row("SET NX PX + compare-and-delete through redis-py", Unit::Micros, Spread::of(commands.clone()));
     report.ratio("python_pair_per_rust_pair", Spread::of_ratios(&python, &rust), Limit::AtMost(1.25));
     report.ratio("redis_py_pair_per_python_pair", Spread::of_ratios(&redis_py, &python), Limit::AtLeast(1.8));
+    report.ratio("redis_py_commands_per_python_pair", Spread::of_ratios(&commands, &python), Limit::None);
     report.ratio("python_with_pair_per_rust_pair", Spread::of_ratios(&with, &rust), Limit::None);
 }
 

@@ -23,6 +23,7 @@ import platform
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -43,8 +44,7 @@ def about() -> str:
     if source and json.loads(source).get("dir_info", {}).get("editable"):
         sys.exit("redlatch is a development install here, and the benchmark measures the wheel")
     return (
-        f"redlatch {redlatch.__version__} from {os.path.dirname(redlatch.__file__)}, Python {platform.python_version()}, "
-        f"redis {redis.__version__}"
+        f"redlatch {redlatch.__version__}, Python {platform.python_version()}, redis {redis.__version__}"
     )
 
 
@@ -99,6 +99,27 @@ def mean_nested_pair(lock: Any, count: int) -> float:
     return (time.perf_counter_ns() - begin) / (turns * 10)
 
 
+class TwoCommands:
+    """The floor for a lock in Python: the commands of redis-py's, without a lock around them."""
+
+    COMPARE_AND_DELETE = (
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
+    )
+
+    def __init__(self, peers: redis.Redis, key: str) -> None:
+        self.execute, self.key = peers.execute_command, key
+        self.hash = peers.script_load(self.COMPARE_AND_DELETE)
+        self.token = ""
+
+    def acquire(self) -> bool:
+        self.token = uuid.uuid4().hex
+        return self.execute("SET", self.key, self.token, "NX", "PX", 30_000) is True
+
+    def release(self) -> None:
+        if self.execute("EVALSHA", self.hash, 1, self.key, self.token) != 1:
+            raise RuntimeError("the lock is held")
+
+
 class Player:
     def __init__(self, url: str) -> None:
         self.threads_at_start = threads()
@@ -112,6 +133,7 @@ class Player:
             "library": (time_pairs, self.client.lock(PAIR)),
             "with": (time_with_blocks, self.client.lock(PAIR)),
             "redis-py": (time_pairs, redis.lock.Lock(self.peers, PAIR)),
+            "commands": (time_pairs, TwoCommands(self.peers, PAIR)),
         }
         self.many_client: redlatch.Client | None = None
         self.many_locks: list[redlatch.Lock] = []
