@@ -4,6 +4,7 @@
 //! | section | measures | compared with |
 //! |---|---|---|
 //! | pair | uncontended acquire + release | the same two scripts sent bare; `SET NX PX` + compare-and-delete; 2 × PING |
+//! | costs | what the largest costs of a pair were, each added to the two scripts sent bare | the two scripts sent bare |
 //! | re-entry | a nested acquire + release | one read of `CLOCK_BOOTTIME` |
 //! | memory | live heap bytes of the client for each held lease | the limit |
 //! | hand-over | from just before a release to the grant in another process or thread, at holds of 1 ms | the same messages sent bare; one bare PUBLISH |
@@ -51,8 +52,9 @@ use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
 use redlatch_tests::{Server, any_server};
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
-const SECTIONS: [&str; 22] = [
+const SECTIONS: [&str; 23] = [
     "pair",
+    "costs",
     "re-entry",
     "memory",
     "hand-over",

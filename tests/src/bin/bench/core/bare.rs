@@ -1,6 +1,9 @@
 //! What the library is compared with: the same commands, sent without it.
 
-use redis::{ConnectionInfo, IntoConnectionInfo, Value, io::tcp::TcpSettings};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use redis::{ConnectionInfo, ConnectionLike, IntoConnectionInfo, Value, io::tcp::TcpSettings};
 use redlatch_tests::{MonitorLine, Server};
 use uuid::Uuid;
 
@@ -46,6 +49,27 @@ impl Template {
         command
     }
 
+    /// The command with more arguments, written once into one buffer.
+    fn bytes(&self, token: &str, more: &[&str]) -> Vec<u8> {
+        let mut bytes = String::with_capacity(1_024);
+        let mut word = |parts: [&str; 2]| {
+            let length = parts[0].len() + parts[1].len();
+            write!(bytes, "${length}\r\n{}{}\r\n", parts[0], parts[1]).expect("a text takes what is written");
+        };
+        word(["EVALSHA", ""]);
+        for part in &self.0 {
+            match part {
+                Part::Fixed(text) => word([text, ""]),
+                Part::Token => word([token, ""]),
+                Part::Ending(before) => word([before, token]),
+            }
+        }
+        more.iter().for_each(|text| word([text, ""]));
+        let mut whole = format!("*{}\r\n", 1 + self.0.len() + more.len());
+        whole.push_str(&bytes);
+        whole.into_bytes()
+    }
+
     /// The command as words.
     fn words(&self, token: &str) -> Vec<String> {
         let word = |part: &Part| match part {
@@ -55,6 +79,19 @@ impl Template {
         };
         std::iter::once("EVALSHA".to_owned()).chain(self.0.iter().map(word)).collect()
     }
+}
+
+/// How the two scripts are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// As the library does it now.
+    Plain,
+    /// With the argument that has them read all keys.
+    Thorough,
+    /// The socket's time limits are set to what is left for each request.
+    Limited,
+    /// By `redis::Cmd`, with a text of its own for each key.
+    Assembled,
 }
 
 /// One redis-rs connection and what is sent over it, `TCP_NODELAY` set as the library sets it, without time limits.
@@ -68,6 +105,7 @@ pub(crate) struct Bare {
     owner: String,
     naive_key: String,
     compare_and_delete: String,
+    limit: Duration,
 }
 
 impl Bare {
@@ -90,6 +128,7 @@ impl Bare {
             owner: owner.to_owned(),
             naive_key: format!("{key}.naive"),
             compare_and_delete,
+            limit: Duration::from_secs(1_000_000),
             connection,
         }
     }
@@ -101,6 +140,29 @@ impl Bare {
         assert!(begins_with_one(&granted), "the lock is free");
         let released: Value = self.release.command(&token).query(&mut self.connection).expect("release is answered");
         assert!(begins_with_one(&released), "the lock is the token's");
+    }
+
+    /// The two scripts, sent in this manner.
+    pub(crate) fn scripts_in(&mut self, manner: Manner) {
+        let token = self.token();
+        for template in [&self.acquire, &self.release] {
+            let request = match manner {
+                Manner::Assembled => {
+                    let mut command = redis::Cmd::new();
+                    command.arg(template.words(&token));
+                    command.get_packed_command()
+                }
+                Manner::Thorough => template.bytes(&token, &["1"]),
+                Manner::Plain | Manner::Limited => template.bytes(&token, &[]),
+            };
+            if manner == Manner::Limited {
+                self.limit -= Duration::from_millis(1);
+                let set = self.connection.set_read_timeout(Some(self.limit));
+                set.and_then(|()| self.connection.set_write_timeout(Some(self.limit))).expect("the limit is valid");
+            }
+            let reply = self.connection.req_packed_command(&request).expect("the script is answered");
+            assert!(begins_with_one(&reply), "the lock is free, then the token's");
+        }
     }
 
     /// What people write by hand: `SET NX PX`, then compare-and-delete.

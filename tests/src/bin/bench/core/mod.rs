@@ -1,6 +1,7 @@
 //! The Rust core.
 
 pub(crate) mod bare;
+mod costs;
 mod held;
 mod leases;
 mod memory;
@@ -21,6 +22,7 @@ pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
     let Stage { server, placement, extent } = stage;
     match section {
         "pair" => pair::run(server, *extent, report),
+        "costs" => costs::run(server, *extent, report),
         "re-entry" => reentry::run(server, *extent, report),
         "memory" => memory::run(server, *extent, report),
         "leases" => leases::run(server, report),

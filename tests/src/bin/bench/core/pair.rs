@@ -134,7 +134,7 @@ fn thread_cpu() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-fn pair(lock: &Lock) {
+pub(super) fn pair(lock: &Lock) {
     let guard = lock.acquire().expect("the lock is granted");
     assert_eq!(guard.release().expect("the lock is released"), Released::Released);
 }
