@@ -6,24 +6,30 @@ pub struct Arguments {
     quick: bool,
     report_only: bool,
     document: bool,
+    redraw: bool,
     only: Option<String>,
 }
 
 impl Arguments {
-    /// Understands `--quick`, `--report-only`, `--document` and `--only SECTION`; for anything else, and for a section that is not
+    /// Understands `--quick`, `--report-only`, `--document`, `--redraw` and `--only SECTION`; for anything else, and for a section that is not
     /// among `sections`, an error that shows how `program` is used.
     pub fn parse(
         program: &str,
         sections: &[&str],
         mut words: impl Iterator<Item = String>,
     ) -> Result<Arguments, String> {
-        let usage =
-            || format!("usage: {program} [--quick] [--report-only] [--document] [--only {}]", sections.join("|"));
+        let usage = || {
+            format!(
+                "usage: {program} [--quick] [--report-only] [--document | --redraw] [--only {}]",
+                sections.join("|")
+            )
+        };
         let mut arguments = Arguments::default();
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--quick" => arguments.quick = true,
                 "--document" => arguments.document = true,
+                "--redraw" => arguments.redraw = true,
                 "--report-only" => arguments.report_only = true,
                 "--only" => {
                     let section = words.next().filter(|section| sections.contains(&section.as_str()));
@@ -48,6 +54,11 @@ impl Arguments {
     /// Whether the page in the documentation is to show this run.
     pub fn document(&self) -> bool {
         self.document
+    }
+
+    /// Whether that page is to be written anew from the run that is kept, and nothing measured.
+    pub fn redraw(&self) -> bool {
+        self.redraw
     }
 
     /// Whether this section is part of the run.
@@ -93,7 +104,7 @@ mod tests {
     fn a_section_that_does_not_exist_is_refused() {
         for line in ["--only three", "--only", "--fast", "one"] {
             let usage = parse(line).expect_err(line);
-            assert_eq!(usage, "usage: program [--quick] [--report-only] [--document] [--only one|two]");
+            assert_eq!(usage, "usage: program [--quick] [--report-only] [--document | --redraw] [--only one|two]");
         }
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests measure time by the machine's clock")]
 
 mod acl;
+mod benchmarks;
 mod client;
 mod inbox;
 mod migrating;

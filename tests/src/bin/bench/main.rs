@@ -32,7 +32,8 @@
 //! `py/requirements/bench.txt`.
 //!
 //! `--quick` stays below a minute; `--report-only` exits with 0 whatever the values are; `--only SECTION` runs one
-//! section; `--document` has docs/benchmarks.md show this run.
+//! section; `--document` has docs/benchmarks.md show this run; `--redraw` writes that page anew from the run that is kept beside
+//! it, where only its words have changed.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +46,9 @@ mod python;
 mod start;
 mod waiters;
 
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
@@ -110,6 +113,12 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if arguments.redraw() {
+        let redrawn = fs::read_to_string(docs().join("benchmarks/run.json"))
+            .and_then(|json| Ok(Report::read(&json)?))
+            .and_then(|kept| kept.write_page(&docs()));
+        return written(redrawn).unwrap_or(ExitCode::SUCCESS);
+    }
     let Some(kind) = any_server() else {
         eprintln!("bench: no server is installed; `make setup` installs one");
         return ExitCode::from(2);
@@ -133,13 +142,19 @@ fn main() -> ExitCode {
         stage.server.flush();
     }
     let status = report.finish("bench", arguments.report_only());
-    if arguments.document()
-        && let Err(error) = report.write_page(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs"))
-    {
-        eprintln!("bench: docs/benchmarks.md could not be written: {error}");
-        return ExitCode::FAILURE;
-    }
-    status
+    if arguments.document() { written(report.write_page(&docs())).unwrap_or(status) } else { status }
+}
+
+/// Where the page stands.
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
+
+/// The exit status when the page could not be written.
+fn written(page: io::Result<()>) -> Option<ExitCode> {
+    let error = page.err()?;
+    eprintln!("bench: docs/benchmarks.md could not be written: {error}");
+    Some(ExitCode::FAILURE)
 }
 
 /// An error says what is missing on this machine.
