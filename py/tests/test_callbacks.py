@@ -58,7 +58,6 @@ def test_a_callback_may_use_its_client(client: redlatch.Client, server: Server, 
 def test_an_exception_of_a_callback_ended_the_thread(
     client: redlatch.Client, server: Server, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Fault 5.
     after: list[redlatch.LostInfo] = []
 
     def fail(info: redlatch.LostInfo) -> None:

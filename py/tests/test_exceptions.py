@@ -103,7 +103,6 @@ def test_repr_showed_a_token_or_a_password(make_client: MakeClient, own_server: 
 
 
 def test_close_left_waiters_asleep(client: redlatch.Client, other: redlatch.Client) -> None:
-    # Fault 32.
     errors: list[Exception] = []
 
     def wait() -> None:

@@ -13,13 +13,11 @@ QUIET = ("-W", "ignore::DeprecationWarning")
 
 @pytest.mark.parametrize("how", ["release", "drop", "exit", "close", "collect", "thread", "nested"])
 def test_a_child_took_the_lock_of_its_parent_along(server: Server, prefix: str, how: str) -> None:
-    # Fault 30.
     assert run_program("fork_while_holding", server.url, prefix, how, options=QUIET) == ["the parent still has it"]
 
 
 @pytest.mark.timeout(300)
 def test_forks_of_a_busy_process_hung_or_lost_its_leases(server: Server, prefix: str) -> None:
-    # Fault 43.
     lines = run_program("fork_under_load", server.url, prefix, 1000, options=QUIET, within=280)
     assert lines == ["1000 children acquired"]
 

@@ -1,4 +1,4 @@
-"""Any text is a name. Fault 34."""
+"""Any text is a name."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ OUT_OF_BOUNDS: list[Any] = [
 ]  # fmt: skip
 
 
-# Fault 12.
 @pytest.mark.parametrize("ttl", OUT_OF_BOUNDS + NOT_SPANS, ids=repr)
 def test_a_ttl_that_is_none_made_a_key_without_ttl(
     client: redlatch.Client, server: Server, prefix: str, ttl: Any
@@ -114,7 +113,7 @@ def test_a_refused_url_was_shown_with_its_password(url: Any) -> None:
 
 
 def test_max_hold_ended_no_lease(make_client: MakeClient, server: Server) -> None:
-    # Fault 9, with the units of Python.
+    # With the units of Python.
     client = make_client(server.url)
     lost: list[redlatch.LostInfo] = []
     lock = client.lock("a", ttl=0.3, max_hold=timedelta(seconds=0.6), on_lost=lost.append)

@@ -1,4 +1,4 @@
-"""Clients of the plain pattern on the same key. Fault 33."""
+"""Clients of the plain pattern on the same key."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ def _notes(error: BaseException) -> str:
 
 
 def test_a_release_by_another_thread_freed_the_lock(client: redlatch.Client, server: Server, prefix: str) -> None:
-    # Fault 18.
     lock = client.lock("a")
     lock.acquire()
     errors: list[redlatch.NotHeldError] = []
@@ -43,7 +42,6 @@ def test_a_release_by_another_thread_freed_the_lock(client: redlatch.Client, ser
 def test_a_second_release_deleted_the_lock_of_the_next_holder(
     client: redlatch.Client, other: redlatch.Client, server: Server, prefix: str
 ) -> None:
-    # Fault 18.
     lock = client.lock("a")
     lock.acquire()
     lock.release()
@@ -55,7 +53,6 @@ def test_a_second_release_deleted_the_lock_of_the_next_holder(
 
 
 def test_the_loss_hid_the_exception_of_the_body(client: redlatch.Client, server: Server, prefix: str) -> None:
-    # Fault 17.
     lock = client.lock("a", ttl=0.3)
     with pytest.raises(KeyError) as caught, lock:
         server.call("DEL", f"{prefix}a")
@@ -87,7 +84,6 @@ def test_with_reports_a_loss(client: redlatch.Client, server: Server, prefix: st
 
 
 def test_a_lost_lease_was_entered_again(client: redlatch.Client, server: Server, prefix: str) -> None:
-    # Fault 29.
     lock = client.lock("a", ttl=0.3)
     lock.acquire()
     server.call("DEL", f"{prefix}a")
@@ -105,7 +101,6 @@ def test_a_lost_lease_was_entered_again(client: redlatch.Client, server: Server,
 def test_a_release_whose_reply_was_lost_was_a_loss(
     proxy: Proxy, server: Server, make_client: MakeClient, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Fault 42.
     client = make_client(proxy.url)
     lock = client.lock("a")
     for _ in range(20):
@@ -151,7 +146,6 @@ def test_an_exception_of_the_body_passes_an_unconfirmed_release(own_server: Serv
 def test_a_thread_that_ended_while_holding_kept_the_lock(
     client: redlatch.Client, server: Server, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Fault 10.
     with caplog.at_level(logging.WARNING, "redlatch"):
         thread = threading.Thread(target=client.lock("leaked", ttl=5).acquire)
         thread.start()
@@ -163,7 +157,7 @@ def test_a_thread_that_ended_while_holding_kept_the_lock(
 def test_a_thread_with_the_identity_of_an_ended_one_had_its_lock(
     client: redlatch.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Fault 11: each of 10,000 threads leaks a hold in its turn, and the next one may neither enter nor release it.
+    # Each of 10,000 threads leaks a hold in its turn, and the next one may neither enter nor release it.
     lock = client.lock("a", ttl=30)
     seen: list[tuple[int, bool, int]] = []
 

@@ -156,7 +156,6 @@ def test_objects_of_one_name_are_one_lock(client: redlatch.Client) -> None:
 
 
 def test_a_nested_acquire_asked_the_server(client: redlatch.Client, server: Server, prefix: str) -> None:
-    # Fault 29.
     lock = client.lock("a")
     lock.acquire()
     with Monitor(server.port) as monitor:

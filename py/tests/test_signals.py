@@ -31,7 +31,7 @@ def contender(server: Server, prefix: str) -> Iterator[Program]:
 def test_with_cycles_that_were_interrupted_left_the_lock_or_a_waiter(
     server: Server, prefix: str, contender: Program
 ) -> None:
-    # Fault 20. The ttl of 60 s hides nothing: a lock that stays would be seen by everyone for a minute.
+    # The ttl of 60 s hides nothing: a lock that stays would be seen by everyone for a minute.
     with ThreadPoolExecutor() as pool:
         runs = [pool.submit(run_program, "interrupted_cycles", server.url, prefix, 1000, within=280) for _ in range(3)]
         counts = [list(map(int, run.result()[-1].split())) for run in runs]

@@ -8,7 +8,7 @@ use redlatch_tests::{Monitor, Process, Server, any_server, assert_eventually};
 
 const SOAK: &str = env!("CARGO_BIN_EXE_soak");
 
-// Faults 1, 3, 20, 25 and 26 in one: processes that share a lock die and stall at random moments.
+// Processes that share a lock die and stall at random moments.
 #[test]
 fn processes_that_are_killed_and_stopped_leave_no_overlap_orphan_or_hung_waiter() {
     if any_server().is_none() {

@@ -21,7 +21,6 @@ fn refused<T>(outcome: Result<T, Error>, option: &str, words: &[&str]) {
     assert!(!error.is_retryable() && error.name().is_none());
 }
 
-// Faults 12 and 34
 fn a_refused_name_or_option_changes_nothing(store: &Store) {
     let client = store.client();
     let all = || if store.is_server() { store.server().keys(&format!("*{}*", store.prefix())) } else { Vec::new() };
@@ -64,7 +63,6 @@ fn a_refused_name_or_option_changes_nothing(store: &Store) {
     assert_eq!((client.stats().acquired, client.stats().acquire_failed), (1, 0));
 }
 
-// Fault 12
 fn an_accepted_ttl_is_on_the_key(store: &Store) {
     let client = store.client();
     let ttls = [ms(100), ms(101), Duration::from_micros(150_999), SECOND, TTL.max];
@@ -78,7 +76,7 @@ fn an_accepted_ttl_is_on_the_key(store: &Store) {
     assert!(client.lock_with("a", longest).unwrap().try_acquire().unwrap().is_some());
 }
 
-// Fault 12: as bindings give them.
+// As bindings give them.
 #[test]
 fn numbers_that_are_no_time_are_refused_by_name() {
     for seconds in [0.0, -1.0, -0.0, 0.0005, 0.0999, 86_400.1, 9.3e18, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {

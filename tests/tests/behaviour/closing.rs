@@ -141,7 +141,6 @@ fn what_outlives_the_last_client_handle_goes_on(store: &Store) {
     assert!(store.is_free("a") && store.is_free("b"));
 }
 
-// Fault 32
 #[test]
 fn close_ends_waiters_leases_and_threads_without_a_complaint() {
     alone(concat!(module_path!(), "::close_ends_waiters_leases_and_threads_without_a_complaint"), || {

@@ -52,7 +52,6 @@ fn dump(store: &Store, key: &str) -> Option<Vec<u8>> {
     store.server().query(&["DUMP", key])
 }
 
-// Fault 24
 fn data_of_another_type_under_the_key_is_an_error_that_names_it(store: &Store) {
     let client = store.client();
     let (lock, key) = (client.lock("a").unwrap(), store.key("a"));
@@ -78,7 +77,6 @@ fn data_of_another_type_under_the_key_is_an_error_that_names_it(store: &Store) {
     assert!(lock.try_acquire().unwrap().is_some(), "usable as soon as the data are gone");
 }
 
-// Fault 24
 fn text_without_ttl_under_the_key_is_busy_without_a_busy_loop(store: &Store) {
     let client = store.client();
     let (lock, key) = (client.lock("a").unwrap(), store.key("a"));
@@ -120,7 +118,6 @@ fn a_holder_whose_key_was_overwritten_is_told_and_deletes_nothing(store: &Store)
     }
 }
 
-// Fault 37
 fn foreign_data_under_a_sibling_key_never_grants_the_lock(store: &Store) {
     let client = store.client();
     let (lock, key) = (client.lock("a").unwrap(), store.key("a"));
@@ -144,7 +141,6 @@ fn foreign_data_under_a_sibling_key_never_grants_the_lock(store: &Store) {
     }
 }
 
-// Fault 37
 fn a_release_frees_the_lock_whatever_is_under_its_sibling_keys(store: &Store) {
     let client = store.client();
     let (lock, key) = (client.lock_with("a", ttl(60_000)).unwrap(), store.key("a"));

@@ -103,7 +103,6 @@ fn a_fixed_lease_is_lost_in_time(store: &Store) {
     assert_eq!(client.stats().lost(LostReason::Expired), 1);
 }
 
-// Fault 9
 fn max_hold_ends_a_lease_that_is_renewed(store: &Store) {
     let client = store.client();
     let (options, losses) = reported(ttl(2_000).max_hold(5 * SECOND));

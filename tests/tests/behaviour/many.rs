@@ -7,7 +7,6 @@ use redlatch::{Guard, Released};
 
 use crate::store::{SECOND, Store, at_once, machine_to_myself, ttl};
 
-// Fault 28
 #[test]
 fn keys_released_in_random_order_disappear_each_at_its_own_release() {
     let _machine = machine_to_myself();

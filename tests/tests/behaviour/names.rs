@@ -54,7 +54,6 @@ fn odd_names() -> Vec<String> {
     names.into_iter().map(str::to_owned).chain(longest).collect()
 }
 
-// Fault 34
 fn any_text_is_a_name(store: &Store) {
     let (client, other) = (store.client(), store.client());
     for name in odd_names() {
@@ -97,7 +96,6 @@ fn names_that_look_alike_are_different_locks(store: &Store) {
     assert!(names.iter().all(|name| other.lock(name).unwrap().try_acquire().unwrap().is_some()));
 }
 
-// Fault 38
 fn names_with_braces_touch_no_key_but_their_own(store: &Store) {
     let client = store.client();
     let server = store.server();

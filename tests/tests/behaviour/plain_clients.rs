@@ -42,7 +42,6 @@ impl Plain {
     }
 }
 
-// Fault 33
 fn a_plain_client_and_redlatch_exclude_each_other(store: &Store) {
     let client = store.client();
     let lock = client.lock("a").unwrap();

@@ -78,7 +78,6 @@ fn the_first_grants_options_hold_until_the_last_release(store: &Store) {
     assert!(store.look("a").unwrap().ttl_left().unwrap().as_millis() <= 200);
 }
 
-// Fault 29
 fn re_entry_on_a_lost_lease_is_an_error(store: &Store) {
     let client = store.client();
     let lock = client.lock("a").unwrap();

@@ -40,7 +40,6 @@ fn a_dropped_guard_releases(store: &Store) {
     assert_eq!(client.stats().released, 2);
 }
 
-// Fault 18
 fn a_second_release_is_an_error(store: &Store) {
     let client = store.client();
     let lock = client.lock("a").unwrap();
@@ -56,7 +55,6 @@ fn a_second_release_is_an_error(store: &Store) {
     assert_eq!(store.holder("a").as_deref(), Some(next.token().as_str()), "the next holder's key is untouched");
 }
 
-// Fault 18
 fn another_thread_cannot_release(store: &Store) {
     let client = store.client();
     let lock = client.lock("a").unwrap();
@@ -137,7 +135,6 @@ fn the_release_of_a_lapsed_lease_leaves_its_successor_alone(store: &Store) {
     assert_eq!(guard.release().unwrap(), Released::Released);
 }
 
-// Fault 18
 #[test]
 fn a_second_release_sends_nothing() {
     let Some(kind) = redlatch_tests::any_server() else { return };

@@ -12,7 +12,6 @@ use crate::store::{SECOND, Store, machine_to_myself, ms, on_all_stores_at_once, 
 on_each_store![a_thread_that_ends_with_a_lock_leaves_it_to_the_background];
 on_all_stores_at_once![a_lease_outlives_the_thread_that_made_it];
 
-// Fault 10
 fn a_thread_that_ends_with_a_lock_leaves_it_to_the_background(store: &Store) {
     logs::record();
     let name = format!("abandoned-{}", unique());
@@ -49,7 +48,6 @@ fn a_lease_outlives_the_thread_that_made_it(store: &Store) {
     assert_eq!(lease.release().unwrap(), Released::Released);
 }
 
-// Fault 11
 #[test]
 fn a_thread_inherits_nothing_of_an_ended_one_with_the_same_id() {
     let _machine = machine_to_myself();

@@ -187,7 +187,6 @@ fn a_lapsed_lock_goes_to_its_waiter(store: &Store) {
     assert!(dead.check().is_err(), "the first holder knew before");
 }
 
-// Fault 21
 #[test]
 fn a_wait_is_as_long_as_asked_whatever_the_ttl() {
     let _machine = machine_to_myself();
@@ -219,7 +218,6 @@ fn a_wait_is_as_long_as_asked_whatever_the_ttl() {
     });
 }
 
-// Fault 22
 #[test]
 fn a_wait_of_half_a_second_ends_within_fifty_milliseconds() {
     let _machine = machine_to_myself();

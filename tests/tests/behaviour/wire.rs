@@ -53,7 +53,6 @@ fn an_uncontended_pair_is_exactly_two_commands() {
     });
 }
 
-// Fault 29
 #[test]
 fn a_hundred_nested_holds_are_one_acquire_and_one_release() {
     each_fresh_server(|store| {
@@ -123,7 +122,6 @@ fn a_waiting_client_asks_at_its_own_pace() {
     assert!((3..=28).contains(&asked), "{asked} requests in a second");
 }
 
-// Fault 19
 fn a_flush_of_the_scripts_between_any_two_calls_goes_unnoticed(store: &Store) {
     let (client, other) = (store.client(), store.client());
     let flush = || store.server().query::<String>(&["SCRIPT", "FLUSH"]);
@@ -156,7 +154,6 @@ fn a_flush_of_the_scripts_between_any_two_calls_goes_unnoticed(store: &Store) {
     }
 }
 
-// Fault 19
 fn a_flush_of_the_scripts_goes_unnoticed_by_renewal(store: &Store) {
     if !store.is_server() {
         return;

@@ -4,7 +4,6 @@ use redlatch_tests::assert_eventually;
 
 use crate::support::{SECOND, Worker, with_server};
 
-// Fault 10
 #[test]
 fn a_thread_that_ends_holding_a_lock_leaves_the_key_to_others_and_a_warning() {
     with_server(|server| {

@@ -6,7 +6,6 @@ use redlatch_tests::{Monitor, assert_eventually};
 
 use crate::support::{SECOND, Worker, is_renewal, renewals, with_server};
 
-// Fault 30
 #[test]
 fn a_child_neither_holds_nor_releases_what_its_parent_holds() {
     for hook in [true, false] {

@@ -20,7 +20,6 @@ fn assert_few_threads(threads: &Line) {
     assert!(renewing <= 2 && threads.count("count") <= 2 + 4, "{threads:?}");
 }
 
-// Fault 4
 #[test]
 fn five_thousand_leases_outlive_a_slow_server_and_a_pool_that_is_all_busy() {
     const LEASES: u64 = 5_000;
@@ -47,7 +46,7 @@ fn five_thousand_leases_outlive_a_slow_server_and_a_pool_that_is_all_busy() {
     });
 }
 
-// Fault 4, at the size and ttl of a large worker.
+// At the size and ttl of a large worker.
 #[test]
 fn ten_thousand_leases_are_renewed_in_batches_by_few_threads() {
     const LEASES: u64 = 10_000;

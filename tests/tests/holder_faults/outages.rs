@@ -11,7 +11,6 @@ use crate::support::{
     Losses, SECOND, deadline_ms, is_renewal, margin_ms, millis, now_ms, renewals, sleep_until_ms, with_server,
 };
 
-// Fault 1
 #[test]
 fn a_black_hole_is_a_loss_by_the_deadline_though_a_read_is_still_blocked() {
     with_server(|server| {
@@ -55,7 +54,6 @@ fn a_black_hole_is_a_loss_by_the_deadline_though_a_read_is_still_blocked() {
     });
 }
 
-// Fault 6
 #[test]
 fn a_pause_shorter_than_the_ttl_is_survived_and_a_longer_one_is_one_loss() {
     const PHASES: u64 = 8;
@@ -108,7 +106,6 @@ fn a_pause_shorter_than_the_ttl_is_survived_and_a_longer_one_is_one_loss() {
     });
 }
 
-// Fault 7
 #[test]
 fn a_renewal_whose_read_fails_once_is_not_a_loss() {
     with_server(|server| {
@@ -141,7 +138,6 @@ fn a_renewal_whose_read_fails_once_is_not_a_loss() {
     });
 }
 
-// Fault 16
 #[test]
 fn a_release_while_the_server_is_down_is_not_followed_by_a_renewal() {
     with_server(|server| {
@@ -178,7 +174,6 @@ fn a_release_while_the_server_is_down_is_not_followed_by_a_renewal() {
     });
 }
 
-// Fault 44
 #[test]
 fn a_server_away_for_15_seconds_is_acquired_within_a_second_of_its_return() {
     const AWAY: Duration = Duration::from_secs(15);
@@ -213,7 +208,6 @@ fn a_server_away_for_15_seconds_is_acquired_within_a_second_of_its_return() {
     });
 }
 
-// Fault 44
 #[test]
 fn a_wrong_password_is_reported_at_once_by_a_wait_without_limit() {
     crate::support::every_kind_at_once(|kind| {

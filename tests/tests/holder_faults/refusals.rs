@@ -19,7 +19,6 @@ const REFUSALS: [(&str, &str); 6] = [
     ("shape", "*1\r\n$5\r\nhello\r\n"),
 ];
 
-// Fault 5
 #[test]
 fn a_refused_renewal_is_retried_while_others_are_renewed_and_is_a_loss_only_by_the_deadline() {
     with_server(|server| {
@@ -102,7 +101,6 @@ fn a_lock_that_may_not_be_renewed_any_more_took_the_others_of_its_batch_along() 
     });
 }
 
-// Fault 40
 #[test]
 fn a_replica_that_has_not_synced_is_not_a_loss() {
     every_kind_at_once(|kind| {
@@ -149,7 +147,7 @@ fn a_replica_that_has_not_synced_is_not_a_loss() {
     });
 }
 
-// Fault 40, where the replica refuses to serve what it does not have.
+// Where the replica refuses to serve what it does not have.
 #[test]
 fn an_acquire_at_a_replica_that_has_not_synced_is_unavailable_not_granted() {
     every_kind_at_once(|kind| {

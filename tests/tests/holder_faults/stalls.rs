@@ -10,7 +10,6 @@ use redlatch_tests::{Monitor, Proxy, Server, assert_eventually};
 
 use crate::support::{Losses, SECOND, Worker, is_renewal, millis, now_ms, renewals, sleep_until_ms, with_server};
 
-// Fault 3
 #[test]
 fn a_stopped_holder_neither_renews_nor_revives_what_another_had_meanwhile() {
     with_server(|server| {
@@ -50,7 +49,7 @@ fn a_stopped_holder_neither_renews_nor_revives_what_another_had_meanwhile() {
     });
 }
 
-// Fault 13, end to end; the property test is beside the arithmetic.
+// End to end; the property test is beside the arithmetic.
 #[test]
 fn a_late_reply_never_leaves_a_holder_of_a_key_that_has_lapsed() {
     const TTL: Duration = Duration::from_millis(300);
@@ -120,7 +119,6 @@ fn hold_with_late_replies(server: &Server, ttl: Duration, delay: Duration, auto_
     seen_held
 }
 
-// Fault 2
 #[test]
 fn a_deleted_key_is_a_loss_at_the_next_renewal_and_is_not_created_again() {
     with_server(|server| {
@@ -143,7 +141,6 @@ fn a_deleted_key_is_a_loss_at_the_next_renewal_and_is_not_created_again() {
     });
 }
 
-// Fault 9
 #[test]
 fn max_hold_ends_renewal_and_the_lease_whatever_the_holder_does() {
     with_server(|server| {

@@ -63,7 +63,6 @@ fn cancel_at_random(client: &Client) {
     assert_eq!((client.stats().held_now, client.stats().waiting_now), (0, 0));
 }
 
-// Fault 20
 #[test]
 fn a_cancelled_acquire_left_a_locked_key_or_a_queued_waiter() {
     let _machine = machine_to_myself();
@@ -75,7 +74,6 @@ fn a_cancelled_acquire_left_a_locked_key_or_a_queued_waiter() {
     give_back(hold(&client, "a"));
 }
 
-// Fault 20
 #[test]
 fn a_cancelled_acquire_left_a_lock_in_the_store_of_this_process() {
     let _machine = machine_to_myself();

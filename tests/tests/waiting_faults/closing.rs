@@ -63,7 +63,6 @@ fn close_with_waiters(client: &Client, all_wait: impl FnOnce()) {
     });
 }
 
-// Fault 32
 #[test]
 fn close_left_waiters_asleep_or_threads_running() {
     alone(concat!(module_path!(), "::close_left_waiters_asleep_or_threads_running"), || {
@@ -89,7 +88,7 @@ fn close_left_waiters_asleep_or_threads_running() {
     });
 }
 
-// Fault 32: the server answers later than a waiter that gives up can wait for.
+// The server answers later than a waiter that gives up can wait for.
 #[test]
 fn close_left_a_place_in_the_queue_or_a_thread_when_the_server_was_slow() {
     alone(concat!(module_path!(), "::close_left_a_place_in_the_queue_or_a_thread_when_the_server_was_slow"), || {
@@ -118,7 +117,7 @@ fn close_left_a_place_in_the_queue_or_a_thread_when_the_server_was_slow() {
     });
 }
 
-// Fault 32, on the store of this process.
+// On the store of this process.
 #[test]
 fn close_left_waiters_of_memory_asleep() {
     alone(concat!(module_path!(), "::close_left_waiters_of_memory_asleep"), || {

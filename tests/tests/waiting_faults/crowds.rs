@@ -87,7 +87,6 @@ fn share_one_connection(server: &Server, client: &Client, all_wait: impl FnOnce(
     })
 }
 
-// Fault 31
 #[test]
 fn a_hundred_waiters_held_the_only_connection_against_the_holder() {
     let _machine = machine_to_myself();

@@ -1,4 +1,4 @@
-//! Waiters whose process is killed or stopped while they are first in the queue. Fault 25.
+//! Waiters whose process is killed or stopped while they are first in the queue.
 
 use std::fs;
 use std::sync::mpsc;

@@ -35,7 +35,6 @@ fn ten_wait(server: &Server, waiters: &Client, holder: &Client, ready: impl FnOn
     await_nothing_left(server, "a");
 }
 
-// Fault 23
 #[test]
 fn a_denied_subscription_left_waiters_asleep() {
     logs::record();
@@ -68,7 +67,6 @@ fn a_denied_subscription_left_waiters_asleep() {
     }
 }
 
-// Fault 39
 #[test]
 fn a_denied_publish_failed_the_release_and_lost_a_waiter() {
     logs::record();
@@ -95,7 +93,7 @@ fn a_denied_publish_failed_the_release_and_lost_a_waiter() {
     );
 }
 
-// Fault 39: the releasing client's rules deny it, the waiting client's do not.
+// The releasing client's rules deny it, the waiting client's do not.
 #[test]
 fn a_release_that_may_not_publish_left_the_waiters_of_another_user_asleep() {
     each_server_with(

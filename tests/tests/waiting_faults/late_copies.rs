@@ -1,4 +1,4 @@
-//! Requests of a waiter that reach the server after it has given up. Fault 36.
+//! Requests of a waiter that reach the server after it has given up.
 
 use std::thread;
 use std::time::Instant;

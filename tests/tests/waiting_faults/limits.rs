@@ -66,7 +66,6 @@ fn with_both(server: &Server, body: &impl Fn(&Server, &Client, &str)) {
     body(server, &polled, "without an inbox");
 }
 
-// Fault 22
 #[test]
 fn a_wait_for_half_a_second_lasted_as_long_as_the_holder() {
     with_and_without_inbox(|server, waiter, how| {
@@ -80,7 +79,7 @@ fn a_wait_for_half_a_second_lasted_as_long_as_the_holder() {
     });
 }
 
-// Fault 22: the inbox comes up in the middle of such a wait.
+// The inbox comes up in the middle of such a wait.
 #[test]
 fn the_wait_that_opens_the_inbox_lasts_no_longer_than_others() {
     let _machine = machine_to_myself();
@@ -96,7 +95,6 @@ fn the_wait_that_opens_the_inbox_lasts_no_longer_than_others() {
     });
 }
 
-// Fault 21
 #[test]
 fn a_wait_of_one_second_was_stretched_by_a_long_ttl() {
     on_one_server(|server, waiter, how| {
@@ -111,7 +109,6 @@ fn a_wait_of_one_second_was_stretched_by_a_long_ttl() {
     });
 }
 
-// Fault 21
 #[test]
 fn a_wait_of_a_minute_did_not_notice_the_end_of_a_ttl_of_one_second() {
     on_one_server(|server, waiter, how| {
@@ -127,7 +124,7 @@ fn a_wait_of_a_minute_did_not_notice_the_end_of_a_ttl_of_one_second() {
     });
 }
 
-// Fault 21: the waiter's own ttl passes several times.
+// The waiter's own ttl passes several times.
 #[test]
 fn a_waiter_gave_up_after_its_own_ttl() {
     on_one_server(|server, waiter, how| {

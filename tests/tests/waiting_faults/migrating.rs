@@ -1,4 +1,4 @@
-//! A cluster's slot that is left in migration while a lock in it is held. Fault 41.
+//! A cluster's slot that is left in migration while a lock in it is held.
 
 use std::thread;
 use std::time::Instant;

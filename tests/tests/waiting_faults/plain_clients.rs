@@ -1,4 +1,4 @@
-//! Clients of the plain pattern on the same key: SET NX PX, and compare-and-delete by a script. Fault 33.
+//! Clients of the plain pattern on the same key: SET NX PX, and compare-and-delete by a script.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -34,7 +34,6 @@ impl Plain {
     }
 }
 
-// Fault 33 (a)
 #[test]
 fn a_plain_client_and_redlatch_held_one_lock_at_once() {
     each_server(|server| {
@@ -65,7 +64,6 @@ impl Inside {
     }
 }
 
-// Fault 33 (b)
 #[test]
 fn a_plain_client_starved_beside_eight_busy_threads() {
     let _machine = machine_to_myself();

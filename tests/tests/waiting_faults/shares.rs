@@ -31,7 +31,6 @@ fn client_commands(server: &Server) -> u64 {
     counts.iter().filter(|(name, _)| is_clients(name)).map(|(_, calls)| calls).sum()
 }
 
-// Fault 27
 #[test]
 fn one_of_sixteen_threads_got_more_than_its_share() {
     let _machine = machine_to_myself();

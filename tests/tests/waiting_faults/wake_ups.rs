@@ -11,7 +11,6 @@ use crate::support::{
     load_scripts, ms, open_inbox, start_waiter, subscribers,
 };
 
-// Fault 26
 #[test]
 fn a_release_that_nobody_waited_for_published_a_message() {
     each_server(|server| {
@@ -30,7 +29,6 @@ fn a_release_that_nobody_waited_for_published_a_message() {
     });
 }
 
-// Fault 26
 #[test]
 fn a_release_woke_more_than_one_of_fifty_waiters() {
     each_server(|server| {

@@ -184,7 +184,6 @@ fn a_release_that_becomes_denied_is_a_permission_error_and_the_lease_is_over() {
     });
 }
 
-// Fault 39.
 #[test]
 fn a_denied_publish_does_not_fail_the_release_and_loses_no_waiter() {
     each_loaded_server(|server| {
@@ -206,7 +205,7 @@ fn a_denied_publish_does_not_fail_the_release_and_loses_no_waiter() {
     });
 }
 
-// Fault 39: the waiter listens, the releaser may not publish.
+// The waiter listens, the releaser may not publish.
 #[test]
 fn a_denied_publish_is_counted_and_the_listening_waiter_keeps_its_turn() {
     each_loaded_server(|server| {

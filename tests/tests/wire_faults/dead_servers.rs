@@ -1,4 +1,4 @@
-//! Releases, drops and acquires while the server is away. Part of fault 16.
+//! Releases, drops and acquires while the server is away.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requests that reach the server long after their client has given up. Fault 36.
+//! Requests that reach the server long after their client has given up.
 //!
 //! The proxy holds every request about the lock; its clients run into their time limits, and what they have sent
 //! arrives in an order that the test chooses.

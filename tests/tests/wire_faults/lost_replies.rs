@@ -1,4 +1,4 @@
-//! The request was executed and its reply is lost. Faults 14, 15 and 42.
+//! The request was executed and its reply is lost.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ const AMPLE: Duration = ms(1_000);
 const LONGEST_GAP: Duration = ms(250);
 const LONG: Duration = Duration::from_secs(30);
 
-// Fault 14.
 #[test]
 fn an_acquire_whose_reply_is_lost_is_granted_at_its_repetition_to_the_same_token() {
     each_loaded_server(|server| {
@@ -82,7 +81,6 @@ fn give_up_on_stopped(server: &Server, client: &Client, held_by: Option<&str>) -
     release.at.saturating_sub(lines[0].at)
 }
 
-// Fault 14.
 #[test]
 fn an_acquire_given_up_while_its_server_was_stopped_is_undone_when_the_server_returns() {
     each_loaded_server(|server| {
@@ -96,7 +94,6 @@ fn an_acquire_given_up_while_its_server_was_stopped_is_undone_when_the_server_re
     });
 }
 
-// Fault 15.
 #[test]
 fn a_release_repeated_after_the_next_acquire_leaves_the_new_lease_alone() {
     with_server(|server| {
@@ -128,7 +125,6 @@ fn a_release_repeated_after_the_next_acquire_leaves_the_new_lease_alone() {
     });
 }
 
-// Fault 15.
 #[test]
 fn a_thread_acquires_again_at_once_after_a_release_without_an_answer() {
     each_loaded_server(|server| {
@@ -150,7 +146,6 @@ fn a_thread_acquires_again_at_once_after_a_release_without_an_answer() {
     });
 }
 
-// Fault 42.
 #[test]
 fn a_release_whose_reply_is_lost_with_its_connection_is_a_release() {
     each_loaded_server(|server| {
@@ -176,7 +171,7 @@ fn a_release_whose_reply_is_lost_with_its_connection_is_a_release() {
     });
 }
 
-// Fault 42: in the pause before the repetition somebody else has become the holder.
+// In the pause before the repetition somebody else has become the holder.
 #[test]
 fn a_release_whose_reply_is_lost_is_a_release_even_when_a_waiter_has_the_lock_at_its_repetition() {
     with_server(|server| {
@@ -204,7 +199,7 @@ fn a_release_whose_reply_is_lost_is_a_release_even_when_a_waiter_has_the_lock_at
     });
 }
 
-// Fault 42, while the caller does not look at the outcome.
+// While the caller does not look at the outcome.
 #[test]
 fn a_guard_dropped_with_its_reply_lost_leaves_the_lock_free_and_nothing_lost() {
     with_server(|server| {

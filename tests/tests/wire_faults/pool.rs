@@ -1,4 +1,4 @@
-//! The pool of connections that callers share. Fault 31.
+//! The pool of connections that callers share.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,7 +15,6 @@ const WAITERS: usize = 100;
 const LIMIT: Duration = ms(1_000);
 const LONG: Duration = Duration::from_secs(30);
 
-// Fault 31.
 #[test]
 fn a_hundred_waiters_on_a_pool_of_one_do_not_delay_the_holders_release() {
     with_server(|server| {
@@ -50,7 +49,7 @@ fn a_hundred_waiters_on_a_pool_of_one_do_not_delay_the_holders_release() {
     });
 }
 
-// Fault 31, at a distance: each request takes the only connection for 10 ms.
+// At a distance: each request takes the only connection for 10 ms.
 #[test]
 fn a_hundred_waiters_on_a_pool_of_one_slow_connection_do_not_delay_the_holders_release() {
     with_server(|server| {

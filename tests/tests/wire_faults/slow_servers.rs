@@ -23,7 +23,6 @@ fn error_within(client: &Client, wait: Duration) -> Error {
     result.expect_err("the server gives no usable answer")
 }
 
-// Fault 35.
 #[test]
 fn a_server_that_accepts_and_never_answers_is_unavailable_within_every_limit() {
     // The kernel completes the handshakes of a listener that never accepts.

@@ -1,4 +1,4 @@
-//! TLS where the server speaks none, and the other way round. Fault 35.
+//! TLS where the server speaks none, and the other way round.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Wrong password, wrong host, wrong port: each its own clear error within its limit. Fault 35.
+//! Wrong password, wrong host, wrong port: each its own clear error within its limit.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
@@ -80,7 +80,6 @@ fn a_password_for_a_server_that_wants_none_is_reported_at_once_and_as_such() {
     });
 }
 
-// Fault 44: the last part.
 #[test]
 fn a_password_that_was_changed_is_reported_at_the_next_connection() {
     for kind in available() {
