@@ -133,28 +133,28 @@ fn a_command_that_is_denied_is_named() {
 #[test]
 fn what_a_new_connection_may_not_do_showed_at_the_first_contention_only() {
     each_loaded_server(|server| {
-        let client = user(server, &["~*", "&*", "+@all"]);
-        let lock = client.lock_with("n", fixed(LONG)).unwrap();
-        let pair = || lock.try_acquire().and_then(|guard| guard.expect("the lock is free").release());
-        assert_eq!(pair().unwrap(), Released::Released);
+        let known = user(server, &["~*", "&*", "+@all"]);
+        let pair = |client: &Client| {
+            let guard = client.lock_with("n", fixed(LONG)).unwrap().try_acquire()?;
+            guard.expect("the lock is free").release()
+        };
+        assert_eq!(pair(&known).unwrap(), Released::Released);
         server.reset_stats();
-        (0..10).for_each(|_| assert!(pair().is_ok()));
+        (0..10).for_each(|_| assert!(pair(&known).is_ok()));
         let counts = server.command_counts();
-        assert!(
-            counts.contains_key("exists") && !counts.contains_key("zscore") && !counts.contains_key("zrem"),
-            "{counts:?}"
-        );
+        assert!(counts.contains_key("exists"), "{counts:?}");
+        assert!(!counts.contains_key("zscore") && !counts.contains_key("zrem"), "{counts:?}");
         for (denied, asked) in [("-zscore", "acquire"), ("-zrange", "release")] {
-            let kill = || server.query::<u64>(&["CLIENT", "KILL", "USER", "app"]);
-            kill();
-            assert_eq!(pair().unwrap(), Released::Released);
-            server.query::<()>(&["ACL", "SETUSER", "app", denied]);
-            assert!(pair().is_ok(), "{denied}: nobody waits, and the connection is known");
-            kill();
-            assert_denied(&pair().unwrap_err(), server, &[asked]);
-            server.query::<()>(&["ACL", "SETUSER", "app", "+@all"]);
+            server.query::<()>(&["ACL", "SETUSER", "app", "+@all", denied]);
+            assert!(pair(&known).is_ok(), "{denied}: nobody waits, and the connection is known");
+            let new = client(&server.url_as("app", "secret"), LIMIT);
+            assert_denied(&pair(&new).unwrap_err(), server, &[asked]);
             server.del(&key("n"));
         }
+        // A connection that takes the place of another is new.
+        server.query::<()>(&["ACL", "SETUSER", "app", "+@all", "-zscore"]);
+        server.query::<u64>(&["CLIENT", "KILL", "USER", "app"]);
+        assert_denied(&pair(&known).unwrap_err(), server, &["acquire"]);
     });
 }
 
