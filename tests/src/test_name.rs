@@ -57,6 +57,9 @@ impl TestName {
             Suite::Integration(target) => (workspace().join("tests/tests").join(target), "rs"),
             Suite::Python => (workspace().join("py/tests"), "py"),
         };
+        if self.modules.is_empty() && path.is_dir() {
+            path.push("main");
+        }
         path.extend(&self.modules);
         path.with_extension(extension)
     }
@@ -81,6 +84,7 @@ mod tests {
         let at = |path: &str| Some(workspace().join(path));
         assert_eq!(file("behaviour::fences::t"), at("tests/tests/behaviour/fences.rs"));
         assert_eq!(file("soak::t"), at("tests/tests/soak.rs"));
+        assert_eq!(file("model::t"), at("tests/tests/model/main.rs"));
         assert_eq!(file("core::lease::state::t"), at("core/src/lease/state.rs"));
         assert_eq!(file("py::test_fork::test_t"), at("py/tests/test_fork.py"));
         for name in ["", "t", "py::t", "a::", "::t"] {
