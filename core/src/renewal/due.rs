@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment, Monitor};
-use crate::lease::Grant;
+use crate::lease::{Grant, View};
 use crate::protocol::RENEW_BATCH;
 use crate::sync::Ordering;
 
@@ -116,7 +116,8 @@ impl DueQueue {
     ///
     /// A thread whose last batch was answered goes on with the next one if that is due soon, a fiftieth of the ttl ahead: of
     /// many leases it renews one batch after another and then none for a while, where the server, and this process, would
-    /// wake and warm up for each. A batch that failed is not followed at once by what comes after it.
+    /// wake and warm up for each. A batch that failed is not followed at once by what comes after it, and what is tried again
+    /// is not tried ahead, whoever goes on.
     pub(crate) fn take(&self, last: Option<Done>) -> Option<Batch> {
         let mut state = self.state.lock();
         let mut goes_on = last.is_some_and(|done| !done.failed);
@@ -135,7 +136,7 @@ impl DueQueue {
             let now = self.clock.now();
             let next = state.next(self.spread);
             let first = next.map_or(Moment::FAR, |(at, _)| at);
-            let ahead = next.filter(|_| goes_on).map_or(Duration::ZERO, |(_, index)| state.ttl_of_first(index) / 50);
+            let ahead = next.filter(|_| goes_on).map_or(Duration::ZERO, |(_, index)| state.ahead(index));
             if let Some((at, index)) = next
                 && at <= now.after(ahead)
             {
@@ -200,6 +201,13 @@ impl State {
     /// The ttl of the first lease of a queue.
     fn ttl_of_first(&self, index: usize) -> Duration {
         self.nodes[index].leases.first().map_or(Duration::ZERO, |first| first.grant.ttl())
+    }
+
+    /// How much too early the first lease of a queue may be renewed by a thread that goes on.
+    fn ahead(&self, index: usize) -> Duration {
+        let first = self.nodes[index].leases.first();
+        let certain = first.filter(|first| matches!(first.grant.state.view(), View::Live { certain: true, .. }));
+        certain.map_or(Duration::ZERO, |first| first.grant.ttl() / 50)
     }
 
     /// The first lease of a queue and those after it that are due within a twelfth of their ttl and have at least half
@@ -279,6 +287,20 @@ mod tests {
         queue.add(&soon, 0, begun.after(Duration::from_millis(50)));
         assert_eq!(queue.take(Some(Done { node: 0, failed: true })).unwrap().grants.len(), 1);
         assert!(clock.now() >= begun.after(Duration::from_millis(50)), "it has not waited");
+    }
+
+    #[test]
+    fn a_lease_that_is_tried_again_was_taken_before_its_gap_was_over() {
+        let clock = Clock::System;
+        for spread in [Spread::One, Spread::Nodes { threads: 2 }] {
+            let queue = DueQueue::new(&clock, spread);
+            let (failed, begun) = (grant(&clock), clock.now());
+            failed.renewal_failed(true);
+            queue.add(&failed, 1, begun.after(Duration::from_millis(50)));
+            // Another batch was answered: of another server, or by another thread.
+            assert_eq!(queue.take(Some(Done { node: 0, failed: false })).unwrap().grants.len(), 1);
+            assert!(clock.now() >= begun.after(Duration::from_millis(50)), "{spread:?}: it has not waited");
+        }
     }
 
     fn due(queue: &DueQueue, clock: &Clock, node: u32) -> Arc<Grant> {

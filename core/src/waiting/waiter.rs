@@ -295,11 +295,12 @@ impl Waiter {
         }
         let at_once = fault.is_worth_repeating();
         let limit = self.limit();
-        let is_last_moment = now >= limit || cut_short && now.after(FIRST_ANSWER) >= limit;
+        let at_the_limit = cut_short && now.after(FIRST_ANSWER) >= limit;
         self.outage = Some(match self.outage.take() {
             // A request that the caller's limit has cut short says less than the failure before it. It may have failed
-            // before the limit: of a name's addresses, each gets a share of the time.
-            Some((since, said)) if is_last_moment => (since, said),
+            // before the limit: of a name's addresses, each gets a share of the time. A closed connection or a signal
+            // says nothing at all.
+            Some((since, said)) if at_the_limit && !said.is_worth_repeating() => (since, said),
             Some((since, _)) => (since, fault),
             None => (now, fault),
         });
@@ -501,6 +502,27 @@ mod tests {
         };
         assert_eq!(said_after(Fault::unreachable("no answer while connecting")), "a bad certificate");
         assert_eq!(said_after(Fault::refusing("LOADING")), "LOADING", "a server that answers has the last word");
+    }
+
+    #[test]
+    fn a_failure_that_says_nothing_of_the_server_hid_that_it_did_not_answer() {
+        let said_after = |first: Fault, last: Fault, at_last: u64| {
+            let mut waiter = Waiter::new(Patience::Until(at(1_000)), TIMING, at(0));
+            asks(&mut waiter, at(0));
+            waiter.answered(Err(first), false, at(5));
+            asks(&mut waiter, at(5));
+            waiter.answered(Err(last), false, at(at_last));
+            let slept = matches!(&waiter.next, Some(Step::Sleep { .. })).then(|| waiter.next(at(at_last)));
+            match waiter.next(at(1_001)) {
+                Step::Done(Verdict::Unavailable(fault)) => fault.detail,
+                other => panic!("{other:?} after {slept:?}"),
+            }
+        };
+        let passing = |stale| Fault { stale, interrupted: !stale, detail: "Broken pipe".to_owned(), ..silence() };
+        for stale in [true, false] {
+            assert_eq!(said_after(passing(stale), silence(), 1_000), "no reply in time");
+            assert_eq!(said_after(passing(stale), Fault::refusing("LOADING"), 1_001), "LOADING");
+        }
     }
 
     #[test]
