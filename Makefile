@@ -75,6 +75,7 @@ test-py: setup ## Check the Python package alone: PYTHONS="3.11" on one interpre
 
 .PHONY: bench
 bench: setup ## Run the benchmarks: ARGS="--only pair" one section, ARGS="--report-only" whatever the values are
+	@scripts/setup.sh bench
 	scripts/python.sh install
 	cargo run --release -p redlatch-tests --bin bench -- $(ARGS)
 

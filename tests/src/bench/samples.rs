@@ -24,9 +24,12 @@ impl Spread {
         Spread { low: at(1), median: at(2), high: at(3) }
     }
 
-    /// Of `left[n] / right[n]` over all rounds n.
+    /// Of `left[n] / right[n]` over all rounds n in which both were measured, that is not NaN; NaN where there is none.
     pub fn of_ratios(left: &[f64], right: &[f64]) -> Spread {
-        Spread::of(left.iter().zip(right).map(|(left, right)| left / right).collect())
+        let ratios = left.iter().zip(right).map(|(left, right)| left / right);
+        // Sorted among the others they would be the largest ones, which is good where a ratio has to be large.
+        let measured: Vec<f64> = ratios.filter(|ratio| !ratio.is_nan()).collect();
+        Spread::of(if measured.is_empty() { vec![f64::NAN] } else { measured })
     }
 }
 
@@ -106,6 +109,13 @@ mod tests {
     fn ratios_are_taken_round_by_round() {
         // The machine was ten times slower in the second round, which hit both.
         assert_eq!(Spread::of_ratios(&[2.0, 20.0, 2.0], &[1.0, 10.0, 1.0]).high, 2.0);
+    }
+
+    #[test]
+    fn a_round_that_was_not_measured_made_a_ratio_larger() {
+        let ratios = Spread::of_ratios(&[3.0, f64::NAN, 1.0, f64::NAN, 2.0], &[1.0, 1.0, 1.0, 1.0, 1.0]);
+        assert_eq!(ratios, Spread { low: 1.0, median: 2.0, high: 2.0 });
+        assert!(Spread::of_ratios(&[f64::NAN], &[1.0]).median.is_nan());
     }
 
     #[test]

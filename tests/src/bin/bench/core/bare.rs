@@ -1,6 +1,7 @@
 //! What the library is compared with: the same commands, sent without it.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::time::Duration;
 
 use redis::{ConnectionInfo, ConnectionLike, IntoConnectionInfo, Value, io::tcp::TcpSettings};
@@ -11,6 +12,9 @@ const ACQUIRE: &str = include_str!("../../../../../core/src/protocol/acquire.lua
 const RELEASE: &str = include_str!("../../../../../core/src/protocol/release.lua");
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+
+/// Where the keys are in the arguments of `EVALSHA`, after the hash and their number.
+const KEYS: Range<usize> = 2..9;
 
 /// One command of the library as MONITOR showed it, to be sent again with other tokens.
 #[derive(Debug)]
@@ -41,6 +45,21 @@ impl Template {
         let mut command = redis::cmd("EVALSHA");
         for part in &self.0 {
             match part {
+                Part::Fixed(text) => command.arg(text),
+                Part::Token => command.arg(token),
+                Part::Ending(before) => command.arg(format!("{before}{token}")),
+            };
+        }
+        command
+    }
+
+    /// The command put together by redis-rs, with room for all of it, and a text of its own for each key.
+    fn assembled(&self, token: &str) -> redis::Cmd {
+        let mut command = redis::Cmd::with_capacity(1 + self.0.len(), 1_024);
+        command.arg("EVALSHA");
+        for (position, part) in self.0.iter().enumerate() {
+            match part {
+                Part::Fixed(key) if KEYS.contains(&position) => command.arg(key.clone()),
                 Part::Fixed(text) => command.arg(text),
                 Part::Token => command.arg(token),
                 Part::Ending(before) => command.arg(format!("{before}{token}")),
@@ -147,11 +166,7 @@ impl Bare {
         let token = self.token();
         for template in [&self.acquire, &self.release] {
             let request = match manner {
-                Manner::Assembled => {
-                    let mut command = redis::Cmd::new();
-                    command.arg(template.words(&token));
-                    command.get_packed_command()
-                }
+                Manner::Assembled => template.assembled(&token).get_packed_command(),
                 Manner::Thorough => template.bytes(&token, &["1"]),
                 Manner::Plain | Manner::Limited => template.bytes(&token, &[]),
             };

@@ -109,7 +109,7 @@ impl<'a> Cast<'a> {
                     notes.extend(lacks.into_iter().map(|reason| format!("Left out: {reason}")));
                     companies.push(Company { program, players });
                 }
-                Err(reason) => notes.push(format!("{} is left out: {reason}", program.path.display())),
+                Err(reason) => notes.push(format!("{} is left out: {reason}", program.name())),
             }
         }
         if TOLD.set(()).is_ok() {
@@ -150,7 +150,7 @@ impl<'a> Cast<'a> {
         let company = self.company(subject);
         match start_all(company.program, stage, company.players.len()) {
             Ok(players) => company.players = players,
-            Err(reason) => report.note(format!("{} does not start again: {reason}", company.program.path.display())),
+            Err(reason) => report.note(format!("{} does not start again: {reason}", company.program.name())),
         }
         None
     }

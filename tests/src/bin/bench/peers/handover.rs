@@ -66,7 +66,7 @@ pub(crate) fn run(stage: &Stage, report: &mut Report) {
     report.plot(Bars { file, title, x, bars });
 }
 
-/// NaN of none, which no ratio counts as good.
+/// NaN of none, which no ratio counts.
 fn median(times: &[f64]) -> f64 {
     if times.is_empty() { f64::NAN } else { Spread::of(times.to_vec()).median }
 }

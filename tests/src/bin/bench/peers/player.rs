@@ -18,6 +18,13 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<String>,
 }
 
+impl Program {
+    /// For the report, which names no folders of a machine.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
 /// A process that uses locks as it is told.
 pub(crate) struct Player {
     process: Process,
