@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
+import signal
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ def pytest_configure() -> None:
     # The tree is not on the path: what is tested is what users install.
     origin = Path(redlatch.__file__)
     assert origin.is_relative_to(sysconfig.get_path("platlib")), f"redlatch comes from {origin}, not from the wheel"
+    # What a shell runs in the background ignores SIGINT, and the programs of the tests would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

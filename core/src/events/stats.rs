@@ -246,9 +246,9 @@ impl Stats {
     }
 }
 
-/// A distribution of whole numbers with a relative error of at most 1 %.
+/// A distribution of whole numbers with a relative error of at most 1 %. Each client keeps some, in 16 KiB each.
 #[derive(Clone)]
-pub struct Histogram(hdrhistogram::Histogram<u64>);
+pub struct Histogram(hdrhistogram::Histogram<u32>);
 
 impl Histogram {
     /// The largest value that is told apart: 24 h in µs. Larger ones count as this.
