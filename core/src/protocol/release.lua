@@ -25,9 +25,7 @@ if failure then return failure end
 local foreign = damaged ~= ''
 if holder == token and ARGV[2] == '0' and ARGV[6] ~= '1' then
   -- Nobody waits, as for most locks at most times: one read instead of three reads and two writes.
-  local others
-  others, failure = call('queue', 'EXISTS', KEYS[3], KEYS[4], KEYS[5])
-  if failure then return failure end
+  local others = redis.pcall('EXISTS', KEYS[3], KEYS[4], KEYS[5])
   if others == 0 then
     redis.call('DEL', KEYS[1])
     return { 1, 0, 0, '' }

@@ -248,8 +248,12 @@ mod tests {
     use crate::token::Token;
 
     fn grant(clock: &Clock) -> Arc<Grant> {
+        grant_for(LockOptions::new().ttl, clock)
+    }
+
+    fn grant_for(ttl: Duration, clock: &Clock) -> Arc<Grant> {
         let key = Key::new("lock:", "a").unwrap();
-        let spec = LockSpec { key, options: LockOptions::new() };
+        let spec = LockSpec { key, options: LockOptions::new().ttl(ttl) };
         Arc::new(Grant::new(Arc::new(spec), Token::foreign("t"), 1, clock.now(), false))
     }
 
@@ -278,8 +282,10 @@ mod tests {
     fn a_thread_goes_on_with_what_is_due_soon_unless_its_batch_failed() {
         let clock = Clock::System;
         let queue = DueQueue::new(&clock, Spread::One);
-        let ahead = LockOptions::new().ttl / 50;
-        let (soon, begun) = (grant(&clock), clock.now());
+        // So long a ttl that a busy machine does not get to the end of its fiftieth.
+        let ttl = Duration::from_secs(3_600);
+        let ahead = ttl / 50;
+        let (soon, begun) = (grant_for(ttl, &clock), clock.now());
         queue.add(&soon, 0, begun.after(ahead));
         assert_eq!(queue.take(Some(Done { node: 0, failed: false })).unwrap().grants.len(), 1);
         assert!(clock.now() < begun.after(ahead), "it has waited");

@@ -38,7 +38,9 @@ impl Arguments {
                 _ => return Err(usage()),
             }
         }
-        Ok(arguments)
+        // The page shows whole runs.
+        let partly = arguments.quick || arguments.redraw || arguments.only.is_some();
+        if arguments.document && partly { Err(usage()) } else { Ok(arguments) }
     }
 
     /// How much is measured.
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_section_that_does_not_exist_is_refused() {
-        for line in ["--only three", "--only", "--fast", "one"] {
+        for line in ["--only three", "--only", "--fast", "one", "--document --quick", "--only one --document"] {
             let usage = parse(line).expect_err(line);
             assert_eq!(usage, "usage: program [--quick] [--report-only] [--document | --redraw] [--only one|two]");
         }

@@ -37,6 +37,9 @@ impl Report {
         if self.quick {
             return Err(io::Error::other("the page shows full runs"));
         }
+        if self.failures > 0 {
+            return Err(io::Error::other("the page shows runs in which nothing failed"));
+        }
         let page = self.page().map_err(io::Error::other)?;
         let folder = docs.join(FOLDER);
         fs::create_dir_all(&folder)?;
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let mut report = Report { setup: vec!["a machine".to_owned()], quick: true, sections: Vec::new() };
+        let mut report = Report { setup: vec!["a machine".to_owned()], quick: true, failures: 0, sections: Vec::new() };
         report.section("pair");
         report.row("a pair", Unit::Micros, Spread { low: 1e3, median: 2e3, high: 3e3 });
         report.value("commands_per_pair", 2.0, Limit::Exactly(2.0));

@@ -81,8 +81,21 @@ pub(super) struct Measured {
     /// `null` in JSON where it is no number.
     #[serde(deserialize_with = "number_or_null")]
     pub(super) value: f64,
+    #[serde(deserialize_with = "numbers_or_nothing")]
     pub(super) spread: Option<Spread>,
     pub(super) limit: Limit,
+}
+
+/// A spread of what is no number has `null` in it.
+fn numbers_or_nothing<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Spread>, D::Error> {
+    #[derive(Deserialize)]
+    struct Written {
+        low: Option<f64>,
+        median: Option<f64>,
+        high: Option<f64>,
+    }
+    let written: Option<Written> = Option::deserialize(from)?;
+    Ok(written.and_then(|it| Some(Spread { low: it.low?, median: it.median?, high: it.high? })))
 }
 
 fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
@@ -104,6 +117,9 @@ pub(super) struct Section {
 pub struct Report {
     pub(super) setup: Vec<String>,
     pub(super) quick: bool,
+    /// Sections that came to nothing.
+    #[serde(default)]
+    pub(super) failures: u32,
     pub(super) sections: Vec<Section>,
 }
 
@@ -114,7 +130,7 @@ impl Report {
         let load = load.split_whitespace().next().unwrap_or("unknown").to_owned();
         let setup =
             vec![machine(), server.kind().to_string(), placement.to_string(), format!("load before the run {load}")];
-        Report { setup, quick: extent.is_quick(), sections: Vec::new() }
+        Report { setup, quick: extent.is_quick(), failures: 0, sections: Vec::new() }
     }
 
     /// Adds what else was part of the run, such as versions.
@@ -155,6 +171,12 @@ impl Report {
         self.current().notes.push(text.into());
     }
 
+    /// As [`note`](Report::note), of a section that came to nothing: the run fails, whatever the others say.
+    pub fn failed(&mut self, text: impl Into<String>) {
+        self.failures += 1;
+        self.note(text);
+    }
+
     fn current(&mut self) -> &mut Section {
         self.sections.last_mut().expect("a section is named first")
     }
@@ -171,7 +193,7 @@ impl Report {
                 return ExitCode::FAILURE;
             }
         }
-        if self.any_over() && !report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        if self.failures > 0 || self.any_over() && !report_only { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
     fn any_over(&self) -> bool {
@@ -278,5 +300,8 @@ mod tests {
         let text = serde_json::to_string(&measured).expect("it is data");
         let back: Measured = serde_json::from_str(&text).expect("it was written here");
         assert!(back.value.is_nan() && back.limit == Limit::AtMost(1.0));
+        let spread = Some(Spread { low: 1.0, median: f64::INFINITY, high: f64::INFINITY });
+        let text = serde_json::to_string(&Measured { spread, ..measured }).expect("it is data");
+        assert_eq!(serde_json::from_str::<Measured>(&text).expect("it was written here").spread, None);
     }
 }

@@ -33,7 +33,7 @@ fn assert_push_works(server: &Server, waiter: &Client) {
     let took =
         hand_over(server, waiter, || assert_eventually("the inbox is open", SECOND, || subscribers(server) == 1));
     assert!(took < AT_ONCE, "handed over after {took:?}");
-    assert_eventually("the message has come", SECOND, || waiter.stats().pushes == pushes + 1);
+    assert_eventually("the message has come", 10 * SECOND, || waiter.stats().pushes == pushes + 1);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_quiet_inbox_was_taken_for_a_dead_one() {
     // Three pings of the inbox fit in.
     let took = hand_over(&server, &waiter, || thread::sleep(Duration::from_millis(3_500)));
     assert!(took < AT_ONCE, "handed over after {took:?}");
-    assert_eventually("the message has come", SECOND, || waiter.stats().pushes == 1);
+    assert_eventually("the message has come", 10 * SECOND, || waiter.stats().pushes == 1);
     assert_eq!(waiter.stats().inbox_lost, 0);
 }
 

@@ -133,7 +133,9 @@ fn a_command_that_is_denied_is_named() {
 #[test]
 fn what_a_new_connection_may_not_do_showed_at_the_first_contention_only() {
     each_loaded_server(|server| {
-        let known = user(server, &["~*", "&*", "+@all"]);
+        user(server, &["~*", "&*", "+@all"]);
+        // So patient that it opens no other connection while it is watched.
+        let known = client(&server.url_as("app", "secret"), ms(10_000));
         let pair = |client: &Client| {
             let guard = client.lock_with("n", fixed(LONG)).unwrap().try_acquire()?;
             guard.expect("the lock is free").release()

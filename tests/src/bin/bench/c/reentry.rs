@@ -23,7 +23,7 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
 
     let monitor = Monitor::start(stage.server);
     let [rust, c] = in_turns(
-        extent.pick(Duration::from_secs(2), Duration::from_secs(6)),
+        extent.pick(Duration::from_millis(500), Duration::from_secs(6)),
         &mut [
             &mut || {
                 mean_of_block(CALLS, || {

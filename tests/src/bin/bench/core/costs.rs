@@ -32,7 +32,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
         Spread::of(times.collect()).median
     };
     let [plain, thorough, limited, assembled] = in_turns(
-        extent.pick(Duration::from_secs(2), Duration::from_secs(20)),
+        extent.pick(Duration::from_secs(1), Duration::from_secs(20)),
         &mut [
             &mut || block(Manner::Plain),
             &mut || block(Manner::Thorough),

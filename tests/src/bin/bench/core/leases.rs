@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use redlatch::options::RENEWAL_THREADS;
 use redlatch::{Client, Guard, LockOptions};
-use redlatch_tests::bench::{Limit, Report};
+use redlatch_tests::bench::{Extent, Limit, Report};
 use redlatch_tests::{Server, assert_eventually};
 
 use super::{cpu_time, open_inbox, threads};
@@ -13,7 +13,7 @@ use super::{cpu_time, open_inbox, threads};
 const LEASES: usize = 10_000;
 const TTL: Duration = Duration::from_secs(3);
 
-pub(crate) fn run(server: &Server, report: &mut Report) {
+pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     assert_eventually("threads of earlier clients have ended", Duration::from_secs(5), || threads() == 0);
     server.flush();
     let client = Client::open(&server.url()).expect("the URL is valid");
@@ -34,7 +34,7 @@ pub(crate) fn run(server: &Server, report: &mut Report) {
     let cpu = cpu_time();
     let begin = Instant::now();
     let (mut most_threads, mut lost) = (0, 0);
-    while begin.elapsed() < 5 * TTL {
+    while begin.elapsed() < extent.pick(2, 5) * TTL {
         thread::sleep(TTL / 6);
         most_threads = most_threads.max(threads());
         lost = lost.max(guards.iter().filter(|guard| !guard.is_held()).count());

@@ -25,7 +25,7 @@ pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
         "costs" => costs::run(server, *extent, report),
         "re-entry" => reentry::run(server, *extent, report),
         "memory" => memory::run(server, *extent, report),
-        "leases" => leases::run(server, report),
+        "leases" => leases::run(server, *extent, report),
         "held" => held::run(server, *extent, report),
         _ => outage::run(server, *placement, *extent, report),
     }

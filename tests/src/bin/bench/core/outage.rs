@@ -26,7 +26,7 @@ enum Caller {
 
 pub(crate) fn run(server: &Server, placement: Placement, extent: Extent, report: &mut Report) {
     const CALLERS: [Caller; 3] = [Caller::Waits, Caller::Acquires, Caller::Tries];
-    let outage = Duration::from_secs(extent.pick(5, 15));
+    let outage = Duration::from_secs(extent.pick(2, 15));
     let client = Client::open(&server.url()).expect("the URL is valid");
     // As many callers as the pool has slots: each has a connection before, and every one of them dies.
     open_connections(&client, 8);

@@ -9,7 +9,7 @@ use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, nanos
 use redlatch_tests::{Monitor, Server};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::bare::Bare;
+use super::bare::{Bare, Manner};
 use super::open_inbox;
 
 /// Pairs in a block, of which the median counts.
@@ -42,11 +42,12 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     server.reset_stats();
     let (bare, meter) = (RefCell::new(bare), Meter { server: server.pid() });
     let costs = in_turns(
-        extent.pick(Duration::from_secs(6), Duration::from_secs(36)),
+        extent.pick(Duration::from_secs(3), Duration::from_secs(36)),
         &mut [
             &mut || meter.block(|| pair(&lock)),
             &mut || meter.block(|| pair(&lock_with_inbox)),
             &mut || meter.block(|| bare.borrow_mut().scripts()),
+            &mut || meter.block(|| bare.borrow_mut().scripts_in(Manner::Plain)),
             &mut || meter.block(|| bare.borrow_mut().naive()),
             &mut || meter.block(|| bare.borrow_mut().two_pings()),
         ],
@@ -54,12 +55,13 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     // All scripts of the measured rounds, and of the one before them: nothing was repeated unseen.
     let pairs = ((costs[0].len() + 1) * CALLS) as u64;
     let scripts = server.command_counts().get("evalsha").copied();
-    assert_eq!(scripts, Some((2 + 2 + 2 + 1) * pairs), "two scripts of each client, two bare, one by hand");
+    assert_eq!(scripts, Some((2 + 2 + 2 + 2 + 1) * pairs), "two scripts of each client, twice two bare, one by hand");
 
     let names = [
         "acquire + release",
         "acquire + release, inbox open",
         "the two scripts bare",
+        "the two scripts bare, written at once",
         "SET NX PX + compare-and-delete",
         "2 × PING",
     ];
@@ -69,9 +71,10 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
         report.row(format!("{name}: CPU of the server"), Unit::Micros, of(costs, |it| it.server));
     }
     let walls = costs.map(|costs| costs.iter().map(|it| it.wall).collect::<Vec<f64>>());
-    let [library, with_inbox, scripts, naive, pings] = &walls;
+    let [library, with_inbox, scripts, written, naive, pings] = &walls;
     report.ratio("pair_per_bare_scripts", Spread::of_ratios(library, scripts), Limit::AtMost(1.05));
     report.ratio("pair_with_inbox_per_bare_scripts", Spread::of_ratios(with_inbox, scripts), Limit::AtMost(1.05));
+    report.ratio("pair_per_bare_scripts_written_at_once", Spread::of_ratios(library, written), Limit::None);
     report.ratio("pair_per_set_nx_px_and_delete", Spread::of_ratios(library, naive), Limit::AtMost(1.20));
     report.ratio("pair_per_two_pings", Spread::of_ratios(library, pings), Limit::None);
     report.ratio("bare_scripts_per_set_nx_px_and_delete", Spread::of_ratios(scripts, naive), Limit::None);

@@ -19,7 +19,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
 
     let monitor = Monitor::start(server);
     let [nested, clock, check] = in_turns(
-        extent.pick(Duration::from_secs(2), Duration::from_secs(6)),
+        extent.pick(Duration::from_millis(500), Duration::from_secs(6)),
         &mut [
             &mut || {
                 mean_of_block(CALLS, || {

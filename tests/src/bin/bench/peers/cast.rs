@@ -17,7 +17,7 @@ const NOT_HERE: &str =
 
 /// The programs of this run, and what there is to say about those that are missing.
 #[derive(Debug)]
-struct Programs {
+pub(super) struct Programs {
     found: Vec<Program>,
     about: Vec<String>,
     missing: Vec<String>,
@@ -25,7 +25,7 @@ struct Programs {
 
 impl Programs {
     /// Once a run.
-    fn get() -> &'static Programs {
+    pub(super) fn get() -> &'static Programs {
         static PROGRAMS: OnceLock<Programs> = OnceLock::new();
         PROGRAMS.get_or_init(Programs::find)
     }
@@ -61,7 +61,7 @@ fn build_rust_peer() -> Result<PathBuf, String> {
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     if profile == "release" {
         command.arg("--release");
-        eprintln!("bench: building rslock, which takes some minutes the first time");
+        eprintln!("bench: building rslock, which takes a minute the first time");
     }
     let output = command.output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {

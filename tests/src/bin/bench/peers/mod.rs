@@ -17,6 +17,13 @@ use redlatch_tests::bench::Report;
 
 use crate::Stage;
 
+/// Builds what these sections need.
+pub(crate) fn build(sections: &[&str]) {
+    if sections.iter().any(|section| section.starts_with("peers-")) {
+        cast::Programs::get();
+    }
+}
+
 pub(crate) fn run(section: &str, stage: &Stage, report: &mut Report) {
     match section {
         "peers-pair" => pair::run(stage, report),

@@ -20,7 +20,7 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
     block("library");
 
     let monitor = Monitor::start(stage.server);
-    let span = extent.pick(Duration::from_secs(2), Duration::from_secs(6));
+    let span = extent.pick(Duration::from_millis(500), Duration::from_secs(6));
     let [nested, rlock] = in_turns(span, &mut [&mut || block("library"), &mut || block("rlock")]);
     monitor.wait_idle();
     // Each block acquires and releases the lock around its nested pairs.

@@ -9,20 +9,19 @@ use redlatch_tests::bench::{Extent, Limit, Report};
 use super::player::{Player, Stage};
 
 const LOCKS: usize = 1_000;
-const TTL: Duration = Duration::from_secs(30);
-
 pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
+    let ttl = Duration::from_secs(extent.pick(9, 30));
     let mut player = Player::start(stage);
-    player.send(&format!("many {LOCKS} {}", TTL.as_secs()));
+    player.send(&format!("many {LOCKS} {}", ttl.as_secs()));
     player.expect::<u64>("held");
 
     // Each is renewed after a third of its ttl.
     let wanted = extent.pick(1, 3) * LOCKS;
-    let end = Instant::now() + 4 * TTL;
+    let end = Instant::now() + 4 * ttl;
     let (mut most_threads, mut renewed, mut lost) = (0, 0, 0);
     while renewed < wanted {
         assert!(Instant::now() < end, "{renewed} renewals, where {wanted} were due long ago");
-        thread::sleep(TTL / 60);
+        thread::sleep(ttl / 60);
         player.send("look");
         let looked = player.expect::<usize>("looked");
         let [threads, renewals, losses] = looked[..] else { panic!("three numbers: {looked:?}") };
