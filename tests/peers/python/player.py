@@ -98,7 +98,7 @@ SUBJECTS = {
     "pottery": Subject("pottery", make_pottery),
     "portalocker": Subject("portalocker", make_portalocker),
     "portalocker_eager": Subject(
-        "portalocker", lambda to, name: make_portalocker(to, name, check_interval=0.005, thread_sleep_time=0.005)
+        "portalocker", lambda to, name: make_portalocker(to, name, check_interval=0.002, thread_sleep_time=0.002)
     ),
 }
 

@@ -55,7 +55,7 @@ pub(crate) const SUBJECTS: [Subject; 11] = [
     Subject { name: "portalocker", title: "portalocker RedisLock", language: Language::Python, pause: 375.0, pairs: 1 },
     Subject {
         name: "portalocker_eager",
-        title: "portalocker RedisLock, pauses of 5 ms",
+        title: "portalocker RedisLock, pauses of 2 ms",
         language: Language::Python,
         pause: 7.5,
         pairs: 1,
