@@ -3,13 +3,14 @@
 //! | need | use |
 //! |---|---|
 //! | what the command line asks for | [`Arguments`], [`Extent`] |
-//! | server and clients on cores of their own | [`Placement`] |
+//! | server and clients on cores of their own, which do not sleep | [`Placement`], [`Awake`] |
 //! | medians, and subjects that take turns | [`Spread`], [`in_turns`], [`rounds_in_turns`], [`mean_of_block`] |
 //! | a table, `RATIO` lines and a JSON file | [`Report`], [`Limit`], [`Unit`] |
 //! | figures | [`Plot`] of [`Line`]s, [`Bars`] |
 //! | a client that never sends a request twice | [`patient_client`] |
 
 mod arguments;
+mod awake;
 mod bars;
 mod document;
 mod placement;
@@ -24,6 +25,7 @@ use redlatch::Client;
 use crate::Server;
 
 pub use arguments::{Arguments, Extent};
+pub use awake::Awake;
 pub use bars::{Bar, Bars};
 pub use placement::Placement;
 pub use plot::{Figure, Line, Plot};

@@ -18,6 +18,16 @@ impl Placement {
         Placement(cores.next().zip(cores.next_back()))
     }
 
+    /// The server's and the clients'.
+    pub(super) fn cores(self) -> Vec<usize> {
+        self.0.map_or_else(Vec::new, |(server, client)| vec![server, client])
+    }
+
+    #[cfg(test)]
+    pub(super) fn none() -> Placement {
+        Placement(None)
+    }
+
     /// Pins the calling thread, and with it every thread that it starts from here on.
     pub fn pin_client(self) {
         if let Some((_, client)) = self.0 {
@@ -54,13 +64,16 @@ fn pin_process(pid: u32, core: usize) {
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some((server, client)) => write!(f, "server on core {server}, client on core {client}"),
+            Some((server, client)) => write!(
+                f,
+                "server on core {server}, clients on core {client}, both kept awake by processes of the lowest priority"
+            ),
             None => f.write_str("not pinned: one core only, so that the ratios mean little"),
         }
     }
 }
 
-fn only(core: usize) -> CpuSet {
+pub(super) fn only(core: usize) -> CpuSet {
     let mut set = CpuSet::new();
     set.set(core);
     set

@@ -26,7 +26,7 @@
 //! | held | cost, memory and lateness of renewing 1 to 100,000 leases | the limits |
 //! | outage | first acquire after the server was away | the limit |
 //!
-//! The server runs on one core and everything else on another. Each limited value ends as a line
+//! The server runs on one core and everything else on another, and a process of the lowest priority keeps each awake. Each limited value ends as a line
 //! `RATIO <name> <value> <limit> <ok|over>`, and the exit status is 1 when one is over. Python is that of the variable
 //! `REDLATCH_PYTHON`, else that of an environment in `target/py`: one with the wheel of redlatch and the packages of
 //! `py/requirements/bench.txt`.
@@ -52,7 +52,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use redlatch_tests::bench::{Arguments, Extent, Placement, Report};
+use redlatch_tests::bench::{Arguments, Awake, Extent, Placement, Report};
 use redlatch_tests::{Server, any_server};
 
 /// The parts of a run, in their order. The outage comes last, because it restarts the server.
@@ -91,6 +91,9 @@ pub(crate) struct Stage {
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).peekable();
+    if words.next_if(|word| word == Awake::WORD).is_some() {
+        Awake::run(&words.next().expect("it is given a core"));
+    }
     if words.next_if(|word| word == start::PROGRAM).is_some() {
         start::program(&words.next().expect("the program is given its server"));
         return ExitCode::SUCCESS;
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
     // On all cores, and not in the middle of what is measured.
     c::build(&sections);
     peers::build(&sections);
+    let _awake = Awake::start(stage.placement);
     let mut report = Report::new(&stage.server, stage.placement, stage.extent);
     if cfg!(debug_assertions) {
         report.about("a build for development, whose times mean little");
