@@ -71,9 +71,12 @@ fn make_all(builds: &[Build]) {
 fn make(build: Build) {
     let target = scratch().join("target");
     let made = target.join(build.profile());
-    // Cargo gives builds with other features the same file names, and takes the file of one for that of another.
-    for name in ["libredlatch.so", "libredlatch.a", "deps/libredlatch.so", "deps/libredlatch.a"] {
-        let _ = fs::remove_file(made.join(name));
+    // Cargo gives builds with other features the same file names, and takes the file of one for that of another. Releases
+    // have one set of features.
+    if build != Build::Release {
+        for name in ["libredlatch.so", "libredlatch.a", "deps/libredlatch.so", "deps/libredlatch.a"] {
+            let _ = fs::remove_file(made.join(name));
+        }
     }
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace()).args(["build", "--quiet", "--locked", "-p", "redlatch-ffi", "--target-dir"]);

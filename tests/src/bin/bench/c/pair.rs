@@ -21,7 +21,7 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
     block(&player);
 
     stage.server.reset_stats();
-    let span = extent.pick(Duration::from_secs(2), Duration::from_secs(36));
+    let span = extent.pick(Duration::from_secs(1), Duration::from_secs(36));
     let [rust, c] = in_turns(span, &mut [&mut || block_of_rust(&lock), &mut || block(&player)]);
     // All scripts of the measured rounds, and of the one before them: nothing was repeated unseen, or left out.
     let pairs = ((rust.len() + 1) * CALLS) as u64;

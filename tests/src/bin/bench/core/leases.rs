@@ -34,7 +34,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     let cpu = cpu_time();
     let begin = Instant::now();
     let (mut most_threads, mut lost) = (0, 0);
-    while begin.elapsed() < extent.pick(2, 5) * TTL {
+    while begin.elapsed() < extent.pick(1, 5) * TTL {
         thread::sleep(TTL / 6);
         most_threads = most_threads.max(threads());
         lost = lost.max(guards.iter().filter(|guard| !guard.is_held()).count());

@@ -42,7 +42,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     server.reset_stats();
     let (bare, meter) = (RefCell::new(bare), Meter { server: server.pid() });
     let costs = in_turns(
-        extent.pick(Duration::from_secs(3), Duration::from_secs(36)),
+        extent.pick(Duration::from_secs(2), Duration::from_secs(36)),
         &mut [
             &mut || meter.block(|| pair(&lock)),
             &mut || meter.block(|| pair(&lock_with_inbox)),

@@ -29,7 +29,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     // The player's other inbox is that of the bare messages.
     let inboxes = subscribers.lines().count() - 1;
 
-    let slices: Vec<u64> = (0..extent.pick(3, 75))
+    let slices: Vec<u64> = (0..extent.pick(2, 75))
         .map(|_| {
             server.reset_stats();
             thread::sleep(SLICE);

@@ -18,7 +18,7 @@ const END: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
     let mut players: Vec<Player> = (0..PROCESSES).map(|_| Player::start(&server.url())).collect();
-    let span = Duration::from_secs(extent.pick(2, 15));
+    let span = Duration::from_secs(extent.pick(1, 15));
     let whole = BEGIN + span + END;
     players.iter_mut().for_each(|player| player.send(&format!("share {THREADS} {}", whole.as_millis())));
     thread::sleep(BEGIN);

@@ -13,8 +13,8 @@ use super::times::Times;
 const HOLDS: usize = 25;
 
 pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
-    let processes = between_processes(server, extent.pick(14, 420), report);
-    let threads = between_threads(server, extent.pick(11, 420), report);
+    let processes = between_processes(server, extent.pick(9, 420), report);
+    let threads = between_threads(server, extent.pick(6, 420), report);
     let lines = [
         ("redlatch, processes", &processes[0]),
         ("bare messages, processes", &processes[1]),

@@ -27,7 +27,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
         for turn in 0..steps.len() {
             let step = (round + turn) % steps.len();
             let threads = steps[step];
-            let length = Duration::from_millis(extent.pick(if TOLD.contains(&threads) { 600 } else { 100 }, 1_000));
+            let length = Duration::from_millis(extent.pick(if TOLD.contains(&threads) { 400 } else { 100 }, 1_000));
             spans[step].push(Span::measure(server, &client, threads, length));
         }
     }

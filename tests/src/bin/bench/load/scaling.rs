@@ -26,7 +26,7 @@ pub(crate) fn run(server: &Server, extent: Extent, report: &mut Report) {
         open_connections(server, span, &fits);
         open_connections(server, span, &default_pool);
         server.reset_stats();
-        let rounds = extent.pick(if threads == MOST { 6 } else { 3 }, 30);
+        let rounds = extent.pick(if threads == MOST { 4 } else { 3 }, 30);
         let pairs = Cell::new(0);
         let count = |block: Block| {
             pairs.set(pairs.get() + block.pairs);

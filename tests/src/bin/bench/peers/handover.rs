@@ -33,7 +33,7 @@ pub(crate) fn run(stage: &Stage, report: &mut Report) {
     all.iter_mut().for_each(|entry| entry.values.clear());
 
     // An odd number: the median is then one of the times.
-    let (fast, slow, rounds) = stage.extent.pick((3, 1, 5), (9, 3, 30));
+    let (fast, slow, rounds) = stage.extent.pick((3, 1, 3), (9, 3, 30));
     for round in 0..rounds {
         play_round(&mut all, round, |subject| {
             play(subject, round, if subject.is_slow() { slow } else { fast }, report)

@@ -44,7 +44,7 @@ pub(crate) fn run(stage: &Stage, report: &mut Report) {
     }
     drop(monitor);
 
-    let span = stage.extent.pick(Duration::from_secs(2), Duration::from_secs(60));
+    let span = stage.extent.pick(Duration::from_secs(1), Duration::from_secs(60));
     let begin = Instant::now();
     let mut round = 0;
     while round < LEAST || begin.elapsed() < span {

@@ -25,7 +25,7 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
 
     stage.server.reset_stats();
     let [rust, python, with, redis_py, commands] = in_turns(
-        extent.pick(Duration::from_secs(3), Duration::from_secs(36)),
+        extent.pick(Duration::from_secs(2), Duration::from_secs(36)),
         &mut [
             &mut || block_of_rust(&lock),
             &mut || block_of_python(&player, "library"),

@@ -10,7 +10,7 @@ use super::player::{Player, Stage};
 
 const LOCKS: usize = 1_000;
 pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
-    let ttl = Duration::from_secs(extent.pick(18, 30));
+    let ttl = Duration::from_secs(extent.pick(17, 30));
     let mut player = Player::start(stage);
     player.send(&format!("many {LOCKS} {}", ttl.as_secs()));
     player.expect::<u64>("held");
