@@ -110,9 +110,11 @@ fn flush(py: Python<'_>) -> PyResult<()> {
 /// there may be something to say.
 pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     let process = Process::current();
-    if std::mem::replace(&mut process.state().started, true) {
+    let mut state = process.state();
+    if state.ended || std::mem::replace(&mut state.started, true) {
         return Ok(());
     }
+    drop(state);
     let started = py.import("redlatch._dispatch").and_then(|module| module.call_method0("start"));
     if started.is_err() {
         process.state().started = false;
@@ -149,7 +151,8 @@ pub(crate) fn settle(limit: Duration) {
     Process::current().settle(limit);
 }
 
-/// For the end of the interpreter: as [`settle`], then nothing is said any more. Not to be called with the GIL.
+/// For the end of the interpreter: as [`settle`], then nothing is said any more, and no thread started. Not to be called with
+/// the GIL.
 pub(crate) fn end() {
     let process = Process::current();
     process.settle(FAREWELL);
@@ -178,6 +181,8 @@ struct State {
     events: VecDeque<Event>,
     /// The dispatcher's thread was started.
     started: bool,
+    /// It has come to run. Where the interpreter ends before a thread that was started does, CPython up to 3.11 crashes.
+    begun: bool,
     /// The thread that delivers an event.
     busy: Option<ThreadId>,
     ended: bool,
@@ -223,6 +228,7 @@ impl Process {
     /// meet it half taken apart.
     fn next(&self) -> Event {
         let mut state = self.state();
+        state.begun = true;
         // Whoever asks for the next one has delivered the last one.
         state.busy = None;
         self.changed.notify_all();
@@ -240,7 +246,7 @@ impl Process {
         let me = std::thread::current().id();
         // A callback does not wait for itself.
         let pending = |state: &mut State| {
-            let busy = state.busy.is_some() || !state.events.is_empty();
+            let busy = state.busy.is_some() || !state.events.is_empty() || !state.begun;
             state.started && !state.ended && busy && state.busy != Some(me)
         };
         let waited = self.changed.wait_timeout_while(self.state(), limit, pending);

@@ -6,7 +6,7 @@ mod held;
 mod leases;
 mod memory;
 mod outage;
-mod pair;
+pub(crate) mod pair;
 mod reentry;
 
 use std::time::Duration;

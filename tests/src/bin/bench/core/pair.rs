@@ -137,7 +137,18 @@ fn thread_cpu() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-pub(super) fn pair(lock: &Lock) {
+/// One acquire and release.
+pub(crate) fn pair(lock: &Lock) {
     let guard = lock.acquire().expect("the lock is granted");
     assert_eq!(guard.release().expect("the lock is released"), Released::Released);
+}
+
+/// The median time of so many pairs, in nanoseconds.
+pub(crate) fn median_of_pairs(lock: &Lock, pairs: usize) -> f64 {
+    let times = (0..pairs).map(|_| {
+        let begin = Instant::now();
+        pair(lock);
+        nanos(begin.elapsed())
+    });
+    Spread::of(times.collect()).median
 }

@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlatch::{Client, Lock, Released};
+use redlatch::{Client, Lock};
 use redlatch_tests::bench::{Extent, Limit, Line, Plot, Report, Spread, patient_client};
 use redlatch_tests::{Server, assert_eventually};
 
 use super::shares::Shares;
 use super::{MOST, steps};
 use crate::core::open_inbox;
+use crate::core::pair::pair;
 use crate::handover::client_commands;
 
 /// As many threads each get values of their own.
@@ -88,9 +89,4 @@ impl Span {
             }
         })
     }
-}
-
-fn pair(lock: &Lock) {
-    let guard = lock.acquire().expect("the lock is granted");
-    assert_eq!(guard.release().expect("the lock is released"), Released::Released);
 }

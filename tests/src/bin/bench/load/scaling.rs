@@ -5,12 +5,13 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlatch::{Client, Lock, Released, options::POOL_SIZE};
+use redlatch::{Client, Lock, options::POOL_SIZE};
 use redlatch_tests::bench::{Extent, Limit, Line, Plot, Report, Spread, rounds_in_turns};
 use redlatch_tests::{Monitor, Server};
 
 use super::{MOST, steps};
 use crate::core::bare::Bare;
+use crate::core::pair::pair;
 
 /// A stall of the machine is no part of what is measured, and a request that is sent twice would count as two.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -106,11 +107,6 @@ fn bare_connections(server: &Server) -> Vec<Bare> {
     locks.iter().for_each(pair);
     monitor.wait_idle();
     monitor.client_commands().chunks(2).map(|commands| Bare::replaying(server, commands)).collect()
-}
-
-fn pair(lock: &Lock) {
-    let guard = lock.acquire().expect("the lock is granted");
-    assert_eq!(guard.release().expect("the lock is released"), Released::Released);
 }
 
 /// What threads did within a span.

@@ -1,12 +1,13 @@
 //! An uncontended acquire and release of one thread.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redlatch::{Lock, Released};
-use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, nanos, patient_client};
+use redlatch::Lock;
+use redlatch_tests::bench::{Extent, Limit, Report, Spread, Unit, in_turns, patient_client};
 
 use super::player::{Player, Stage};
+use crate::core::pair::median_of_pairs;
 
 /// As the player's.
 const NAME: &str = "bench:uncontended";
@@ -51,13 +52,7 @@ pub(crate) fn run(stage: &Stage<'_>, extent: Extent, report: &mut Report) {
 }
 
 fn block_of_rust(lock: &Lock) -> f64 {
-    let times = (0..CALLS).map(|_| {
-        let begin = Instant::now();
-        let guard = lock.acquire().expect("the lock is granted");
-        assert_eq!(guard.release().expect("the lock is released"), Released::Released);
-        nanos(begin.elapsed())
-    });
-    Spread::of(times.collect()).median
+    median_of_pairs(lock, CALLS)
 }
 
 fn block_of_python(player: &RefCell<Player>, subject: &str) -> f64 {
