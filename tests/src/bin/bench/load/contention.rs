@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlatch::{Client, Lock};
+use redlatch::Client;
 use redlatch_tests::bench::{Extent, Limit, Line, Plot, Report, Spread, patient_client};
 use redlatch_tests::{Server, assert_eventually};
 
