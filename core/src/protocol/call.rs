@@ -1,7 +1,6 @@
 //! Calls of scripts as bytes.
 //!
-//! Written here and not by `redis::Cmd`, which holds the arguments first and then writes them into a second buffer: that
-//! was a third of what the client itself computes for an acquire and a release.
+//! Written here and not by `redis::Cmd`, which holds the arguments in one buffer first and then writes them into a second one.
 
 /// A command in the making: an array of as many bulk strings as it was begun with.
 pub(super) struct Call {
